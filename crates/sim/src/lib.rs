@@ -1,1 +1,3 @@
-//! Simulator.
+//! Punctual's simulator: workloads and worlds for the dispatcher that runs live.
+
+pub mod world;

@@ -1,0 +1,3 @@
+//! The simulator's stand-in for engines and providers.
+
+pub mod sharing;
