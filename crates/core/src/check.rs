@@ -1,0 +1,133 @@
+//! What must hold after every event, whatever came before. Simulations and tests stop at the first breach; live, a
+//! breach is counted and reported and decisions go on.
+
+use std::fmt;
+
+use crate::cluster::{Cluster, Phase, Seat};
+use crate::dispatcher::{Dispatcher, Due, LiveState, seat_of};
+
+/// An invariant that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken(pub String);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Everything that does not hold; empty when all is well. Linear in what is live.
+pub fn check(dispatcher: &Dispatcher) -> Vec<Broken> {
+    let mut breaches = Vec::new();
+    let mut must = |holds: bool, what: &dyn Fn() -> String| {
+        if !holds {
+            breaches.push(Broken(what()));
+        }
+    };
+    bounds(dispatcher, &mut must);
+    dispatcher.clusters.values().for_each(|cluster| seats(dispatcher, cluster, &mut must));
+    queries(dispatcher, &mut must);
+    sessions(dispatcher, &mut must);
+    timers(dispatcher, &mut must);
+    breaches
+}
+
+type Must<'a> = dyn FnMut(bool, &dyn Fn() -> String) + 'a;
+
+/// Every collection is within its bound.
+fn bounds(d: &Dispatcher, must: &mut Must<'_>) {
+    for seat in [Seat::Slot, Seat::Control] {
+        let waiting = d.waiting[seat as usize].len();
+        must(waiting <= d.kept_over.waiting.max(d.policy.max_waiting as usize), &|| {
+            format!("{waiting} wait for a {seat:?} seat, {} may", d.policy.max_waiting)
+        });
+    }
+    must(d.decisions.len() <= d.policy.decisions_kept as usize, &|| "too many decisions are kept".into());
+    must(d.clusters.len() <= d.kept_over.clusters.max(d.policy.max_clusters as usize), &|| {
+        "there are too many clusters".into()
+    });
+    must(d.tallies.len() == d.policy.classes.len(), &|| "tallies and classes differ in number".into());
+    must(d.clusters.values().all(|cluster| cluster.phase != Phase::Gone), &|| "a gone cluster is kept".into());
+}
+
+/// Seats taken are within the limit, and belong to queries and sessions that know of it.
+fn seats(d: &Dispatcher, cluster: &Cluster, must: &mut Must<'_>) {
+    let id = cluster.id;
+    let control = d.kept_over.control.max(d.policy.control_slots);
+    for (seat, limit) in [(Seat::Slot, cluster.spec.slots), (Seat::Control, control)] {
+        let taken = cluster.taken(seat);
+        must(taken <= limit, &|| format!("cluster {id}: {taken} {seat:?} seats taken of {limit}"));
+    }
+    let open = matches!(cluster.phase, Phase::Ready | Phase::Draining);
+    must(open || cluster.is_empty(), &|| format!("cluster {id} is {} and not empty", cluster.phase.name()));
+    for query in cluster.running.keys() {
+        let here = d
+            .live
+            .get(query)
+            .is_some_and(|live| matches!(live.state, LiveState::Running { cluster, .. } if cluster == id));
+        must(here, &|| format!("cluster {id} runs query {query}, which does not run there"));
+    }
+    for session in cluster.idle_pins.keys() {
+        let hold = d.sessions.get(session).and_then(|hold| hold.pin);
+        must(hold.is_some_and(|pin| pin.cluster == id), &|| format!("{session:?} does not know its pin on {id}"));
+    }
+}
+
+/// A waiting query is in one queue, a running one on one cluster.
+fn queries(d: &Dispatcher, must: &mut Must<'_>) {
+    let queued: usize = d.waiting.iter().map(|queue| queue.len()).sum();
+    let waiting = d.live.values().filter(|live| matches!(live.state, LiveState::Waiting { .. })).count();
+    must(queued == waiting, &|| format!("{queued} queries are queued, {waiting} wait"));
+    let seated: usize = d.clusters.values().map(|cluster| cluster.running.len()).sum();
+    let running = d.live.len() - waiting;
+    must(seated == running, &|| format!("{seated} queries have seats, {running} run"));
+    for (id, live) in &d.live {
+        let known = match live.state {
+            LiveState::Waiting { .. } => d.waiting[seat_of(live.query.class) as usize].get(&live.seq) == Some(id),
+            LiveState::Running { cluster, .. } => {
+                d.clusters.get(&cluster).is_some_and(|cluster| cluster.running.contains_key(id))
+            }
+        };
+        must(known, &|| format!("query {id} is not where it says it is"));
+    }
+}
+
+/// A session that is kept has a query or a pin, and an idle pin has its seat.
+fn sessions(d: &Dispatcher, must: &mut Must<'_>) {
+    for (id, hold) in &d.sessions {
+        must(hold.query.is_some() || hold.pin.is_some(), &|| format!("{id:?} holds nothing and is kept"));
+        must(hold.query.is_none_or(|query| d.live.contains_key(&query)), &|| format!("{id:?} has an ended query"));
+        let Some(pin) = hold.pin else { continue };
+        let seated = d.clusters.get(&pin.cluster).is_some_and(|cluster| match hold.query {
+            None => cluster.idle_pins.contains_key(id),
+            Some(query) => cluster.running.contains_key(&query),
+        });
+        must(seated, &|| format!("{id:?} holds cluster {} without a seat", pin.cluster));
+        must(pin.idle_until.is_none() == hold.query.is_some(), &|| format!("{id:?}'s idle timer is wrong"));
+    }
+}
+
+/// Each timer is the one that its owner set, and each owner has its timer.
+fn timers(d: &Dispatcher, must: &mut Must<'_>) {
+    let mut owned = Vec::new();
+    for (id, live) in &d.live {
+        match live.state {
+            LiveState::Waiting { until } => owned.push((until, Due::WaitLimit(*id))),
+            LiveState::Running { cancel: Some(sent), .. } => owned.push((sent.grace_ends, Due::CancelGrace(*id))),
+            LiveState::Running { .. } => {}
+        }
+    }
+    for (id, hold) in &d.sessions {
+        owned.extend(hold.pin.and_then(|pin| pin.idle_until).map(|at| (at, Due::PinIdle(*id))));
+    }
+    for id in d.clusters.keys() {
+        owned.extend(d.phase_limit_of(*id).map(|at| (at, Due::PhaseLimit(*id))));
+    }
+    for timer in &owned {
+        must(d.timers.contains(timer), &|| format!("timer {timer:?} is not set"));
+    }
+    let shutdown = d.timers.iter().filter(|(_, due)| *due == Due::Shutdown).count();
+    must(d.timers.len() == owned.len() + shutdown, &|| {
+        format!("{} timers are set, {} are owned", d.timers.len(), owned.len() + shutdown)
+    });
+}

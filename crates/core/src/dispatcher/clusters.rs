@@ -1,0 +1,203 @@
+//! The way of a cluster: it is wanted, starts, takes queries, drains, stops; or it is lost and comes back.
+
+use super::{Dispatcher, Due, LiveState, RETIRED_KEPT, Retired};
+use crate::cluster::{Cluster, Phase, Spec, Step};
+use crate::event::{Abandoned, Command, LossCause, PinEnd};
+use crate::id::{ClusterId, Generation, QueryId, SessionId};
+use crate::time::{Span, Time};
+
+impl Dispatcher {
+    pub(super) fn start_cluster(&mut self, spec: Spec, commands: &mut Vec<Command>) {
+        if self.clusters.len() >= self.policy.max_clusters as usize || self.shutdown.is_some() {
+            return self.makes_no_sense();
+        }
+        let id = ClusterId(self.next_cluster);
+        self.next_cluster += 1;
+        let cluster = Cluster::new(id, spec, self.now);
+        commands.push(start_command(&cluster));
+        self.clusters.insert(id, cluster);
+        self.set_phase_limit(id);
+    }
+
+    pub(super) fn restart(&mut self, id: ClusterId, commands: &mut Vec<Command>) {
+        if self.step(id, Step::Start)
+            && let Some(cluster) = self.clusters.get(&id)
+        {
+            commands.push(start_command(cluster));
+        }
+    }
+
+    pub(super) fn cluster_ready(&mut self, id: ClusterId, generation: Generation) {
+        if !self.is_current(id, generation) || !self.step(id, Step::BecameReady) {
+            self.makes_no_sense();
+        }
+    }
+
+    pub(super) fn cluster_stopped(&mut self, id: ClusterId, generation: Generation) {
+        if !self.is_current(id, generation) || !self.step(id, Step::Stopped) {
+            return self.makes_no_sense();
+        }
+        self.retire(id);
+    }
+
+    pub(super) fn cluster_lost(
+        &mut self,
+        id: ClusterId,
+        generation: Generation,
+        cause: LossCause,
+        commands: &mut Vec<Command>,
+    ) {
+        if !self.is_current(id, generation) || !self.step(id, Step::Lose) {
+            return self.makes_no_sense();
+        }
+        self.cut_off(id, Abandoned::ClusterLost { cause }, PinEnd::ClusterLost { cause }, commands);
+        if let Some(cluster) = self.clusters.get_mut(&id) {
+            cluster.failed_by = Some(cause);
+            cluster.stuck.clear();
+        }
+        self.retire(id);
+    }
+
+    pub(super) fn drain(&mut self, id: ClusterId, commands: &mut Vec<Command>) {
+        if !self.step(id, Step::Drain) {
+            return;
+        }
+        let Some(cluster) = self.clusters.get(&id) else { return };
+        if cluster.phase == Phase::Stopping {
+            // It was still starting: there is nothing to finish.
+            commands.push(Command::Stop { cluster: id, generation: cluster.generation, force: true });
+        }
+        self.stop_if_drained(id, commands);
+        self.retire(id);
+    }
+
+    /// Drains a cluster on which a query will not stop, and starts another like it.
+    pub(super) fn replace(&mut self, id: ClusterId, commands: &mut Vec<Command>) {
+        let Some(cluster) = self.clusters.get(&id) else { return };
+        if cluster.phase != Phase::Ready {
+            return;
+        }
+        let spec = cluster.spec.clone();
+        self.drain(id, commands);
+        if self.shutdown.is_none() {
+            self.start_cluster(spec, commands);
+        }
+    }
+
+    /// Stops a draining cluster once nothing holds it, by force if a query there will not stop.
+    pub(super) fn stop_if_drained(&mut self, id: ClusterId, commands: &mut Vec<Command>) {
+        let Some(cluster) = self.clusters.get(&id) else { return };
+        if cluster.phase != Phase::Draining || !cluster.is_empty() {
+            return;
+        }
+        let (generation, force) = (cluster.generation, !cluster.stuck.is_empty());
+        self.step(id, Step::Empty);
+        commands.push(Command::Stop { cluster: id, generation, force });
+    }
+
+    /// A draining cluster's time is over: what runs or is held there is cut off.
+    pub(super) fn empty_by_force(&mut self, id: ClusterId, commands: &mut Vec<Command>) {
+        let Some(cluster) = self.clusters.get(&id) else { return };
+        if cluster.phase != Phase::Draining {
+            return;
+        }
+        let (units, generation) = (cluster.spec.units, cluster.generation);
+        self.step(id, Step::Empty);
+        self.cut_off(id, Abandoned::DrainEnded { units }, PinEnd::DrainEnded, commands);
+        commands.push(Command::Stop { cluster: id, generation, force: true });
+    }
+
+    /// Ends every query that runs on a cluster and every pin that holds it.
+    fn cut_off(&mut self, id: ClusterId, because: Abandoned, pins: PinEnd, commands: &mut Vec<Command>) {
+        let Some(cluster) = self.clusters.get(&id) else { return };
+        let running: Vec<QueryId> = cluster.running.keys().copied().collect();
+        let pinned: Vec<SessionId> = cluster.idle_pins.keys().copied().collect();
+        for query in running {
+            let state = self.live.get(&query).map(|live| live.state.clone());
+            let cancelled = matches!(state, Some(LiveState::Running { cancel: Some(_), .. }));
+            self.leave_seat(query, None);
+            commands.push(Command::Abandon { query, because });
+            self.end_lost(query, cancelled, commands);
+        }
+        for session in pinned {
+            self.end_pin(session, pins, commands);
+        }
+    }
+
+    pub(super) fn shut_down(&mut self, within: Span) {
+        if self.shutdown.is_none() {
+            let until = self.now + within;
+            self.shutdown = Some(until);
+            self.timers.insert((until, Due::Shutdown));
+        }
+    }
+
+    /// Once a shutdown is wanted and no query and no pin is left, every cluster goes.
+    pub(super) fn stop_when_quiet(&mut self, commands: &mut Vec<Command>) {
+        if self.shutdown.is_none() || !self.live.is_empty() || !self.sessions.is_empty() {
+            return;
+        }
+        for id in self.clusters.keys().copied().collect::<Vec<_>>() {
+            self.drain(id, commands);
+        }
+        if let Some(until) = self.shutdown {
+            self.timers.remove(&(until, Due::Shutdown));
+        }
+    }
+
+    /// True if this is about the cluster's present start.
+    fn is_current(&self, id: ClusterId, generation: Generation) -> bool {
+        self.clusters.get(&id).is_some_and(|cluster| cluster.generation == generation)
+    }
+
+    /// Moves a cluster along its table and its timer with it; false if the table does not have that step.
+    fn step(&mut self, id: ClusterId, step: Step) -> bool {
+        self.clear_phase_limit(id);
+        let stepped = self.clusters.get_mut(&id).is_some_and(|cluster| cluster.step(step, self.now));
+        self.set_phase_limit(id);
+        stepped
+    }
+
+    pub(super) fn clear_phase_limit(&mut self, id: ClusterId) {
+        if let Some(limit) = self.phase_limit_of(id) {
+            self.timers.remove(&(limit, Due::PhaseLimit(id)));
+        }
+    }
+
+    pub(super) fn set_phase_limit(&mut self, id: ClusterId) {
+        if let Some(limit) = self.phase_limit_of(id) {
+            self.timers.insert((limit, Due::PhaseLimit(id)));
+        }
+    }
+
+    /// Until when a cluster may stay in its phase.
+    pub(crate) fn phase_limit_of(&self, id: ClusterId) -> Option<Time> {
+        let cluster = self.clusters.get(&id)?;
+        let limit = match cluster.phase {
+            Phase::Starting => self.policy.start_limit,
+            Phase::Draining => self.policy.drain_limit,
+            Phase::Failed => cluster.retry_after(self.policy.retry_first, self.policy.retry_most),
+            Phase::Ready | Phase::Stopping | Phase::Gone => return None,
+        };
+        Some(cluster.since + limit)
+    }
+
+    /// Forgets a cluster that is gone, but for its cost and a last look at it.
+    fn retire(&mut self, id: ClusterId) {
+        if self.clusters.get(&id).is_none_or(|cluster| cluster.phase != Phase::Gone) {
+            return;
+        }
+        if let Some(cluster) = self.clusters.remove(&id) {
+            let cost = cluster.cost(self.now);
+            self.retired_cost += cost;
+            self.retired.push_back(Retired { cluster, cost });
+            while self.retired.len() > RETIRED_KEPT {
+                self.retired.pop_front();
+            }
+        }
+    }
+}
+
+fn start_command(cluster: &Cluster) -> Command {
+    Command::Start { cluster: cluster.id, generation: cluster.generation, spec: cluster.spec.clone() }
+}

@@ -1,0 +1,248 @@
+//! The one brain: every event goes in here, every command comes out.
+//!
+//! ```text
+//!              ┌────────────────────────── Dispatcher ──────────────────────────┐
+//!  Arrived ──▶ │ wait ──(room on a ready cluster)──▶ route ──▶ run ──▶ end      │ ──▶ Run, Refuse, Cancel, Abandon
+//!  Finished ─▶ │   ▲                                            │               │ ──▶ Record
+//!  Cluster… ─▶ │   └──────────── bounced ◀──────────────────────┘               │ ──▶ Start, Stop, EndPin
+//!  Woke ─────▶ │ timers: wait limits, idle pins, cancel grace, drains, restarts │
+//!              └────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! The live driver and the simulator call the same two functions, [`Dispatcher::handle`] and
+//! [`Dispatcher::next_wakeup`]. Nothing here reads a clock, draws entropy, waits or fails: what makes no sense (an
+//! unknown query, a stale generation) is counted and left alone. Every collection is bounded: waiting queries by
+//! [`Policy::max_waiting`], running ones and pins by the clusters' seats, timers by one for each of those.
+
+mod clusters;
+mod queries;
+mod timers;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::class;
+use crate::cluster::{Cluster, Seat};
+use crate::event::{Command, Event};
+use crate::id::{ClassId, ClusterId, Generation, QueryId, SessionId};
+use crate::policy::Policy;
+use crate::query::Query;
+use crate::rng::{Rng, Stream};
+use crate::route::{Candidate, Router, Why};
+use crate::tally::Tally;
+use crate::time::{Span, Time};
+
+pub(crate) use timers::Due;
+
+/// Clusters that are gone and still shown.
+pub const RETIRED_KEPT: usize = 64;
+
+/// All that the decisions depend on. A clone of it is a fork, its serialised form a checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dispatcher {
+    pub(crate) now: Time,
+    pub(crate) policy: Policy,
+    router: Router,
+    pub(crate) clusters: BTreeMap<ClusterId, Cluster>,
+    pub(crate) retired: VecDeque<Retired>,
+    pub(crate) retired_cost: f64,
+    pub(crate) live: BTreeMap<QueryId, Live>,
+    /// Waiting queries by kind of seat, in the order of their arrival.
+    pub(crate) waiting: [BTreeMap<u64, QueryId>; 2],
+    pub(crate) sessions: BTreeMap<SessionId, Hold>,
+    pub(crate) timers: BTreeSet<(Time, Due)>,
+    pub(crate) tallies: Vec<Tally>,
+    pub(crate) decisions: VecDeque<Decision>,
+    pub(crate) shutdown: Option<Time>,
+    pub(crate) kept_over: KeptOver,
+    next_cluster: u32,
+    next_seq: u64,
+    pub(crate) senseless: u64,
+}
+
+/// What was there when a policy with lower limits was adopted: nothing is dropped for it, so this much may exceed them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeptOver {
+    pub(crate) waiting: usize,
+    pub(crate) control: u32,
+    pub(crate) clusters: usize,
+}
+
+/// A query that has arrived and not ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Live {
+    pub(crate) query: Query,
+    pub(crate) arrived: Time,
+    /// Its place in the order of arrivals, kept when it bounces.
+    pub(crate) seq: u64,
+    pub(crate) state: LiveState,
+    /// Starts of clusters that could not take it.
+    pub(crate) tried: Vec<(ClusterId, Generation)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum LiveState {
+    Waiting { until: Time },
+    Running { cluster: ClusterId, placed: Time, cancel: Option<CancelSent> },
+}
+
+/// A running query was told to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CancelSent {
+    /// When it is not waited for any longer.
+    pub(crate) grace_ends: Time,
+}
+
+/// What a session has in the dispatcher: a live query, a pinned cluster, or both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Hold {
+    pub(crate) query: Option<QueryId>,
+    pub(crate) pin: Option<Pin>,
+}
+
+/// A session holds its cluster. While its query runs there, that query's seat is the pin's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Pin {
+    pub(crate) cluster: ClusterId,
+    pub(crate) since: Time,
+    /// When it ends for want of queries; None while one runs.
+    pub(crate) idle_until: Option<Time>,
+}
+
+/// A decision with its evidence: the clusters as the policy saw them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// When it was made.
+    pub at: Time,
+    /// For which query.
+    pub query: QueryId,
+    /// Of which class.
+    pub class: ClassId,
+    /// Where it was sent.
+    pub cluster: ClusterId,
+    /// Why there.
+    pub why: Why,
+    /// How long it had waited.
+    pub waited: Span,
+    /// The clusters that had room, in the order of their ids; empty for a pinned session.
+    pub candidates: Vec<Candidate>,
+}
+
+/// A cluster that is gone, with what it cost in all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Retired {
+    /// The cluster as it was at its end.
+    pub cluster: Cluster,
+    /// Dollars.
+    pub cost: f64,
+}
+
+impl Dispatcher {
+    /// A dispatcher without clusters, whose chance comes from `seed`.
+    pub fn new(seed: u64, policy: Policy) -> Dispatcher {
+        Dispatcher {
+            now: Time::ZERO,
+            router: Router::new(Rng::stream(seed, Stream::Routing)),
+            tallies: vec![Tally::default(); policy.classes.len()],
+            policy,
+            clusters: BTreeMap::new(),
+            retired: VecDeque::new(),
+            retired_cost: 0.0,
+            live: BTreeMap::new(),
+            waiting: [BTreeMap::new(), BTreeMap::new()],
+            sessions: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            decisions: VecDeque::new(),
+            shutdown: None,
+            kept_over: KeptOver::default(),
+            next_cluster: 0,
+            next_seq: 0,
+            senseless: 0,
+        }
+    }
+
+    /// Takes in what happened at `now` and appends what is to be done. Timers that are due fire first. A `now` that is
+    /// earlier than the last one counts as the last one.
+    pub fn handle(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
+        self.now = self.now.max(now);
+        self.fire_due(commands);
+        match event {
+            Event::Arrived(query) => self.arrived(query, commands),
+            Event::Bounced { query, cluster } => self.bounced(query, cluster, commands),
+            Event::Finished { query, outcome, pinned } => self.finished(query, outcome, pinned, commands),
+            Event::Cancel { query } => self.cancel(query, commands),
+            Event::SessionEnded { session } => self.session_ended(session, commands),
+            Event::ClusterWanted(spec) => self.start_cluster(spec, commands),
+            Event::ClusterReady { cluster, generation } => self.cluster_ready(cluster, generation),
+            Event::ClusterLost { cluster, generation, cause } => {
+                self.cluster_lost(cluster, generation, cause, commands);
+            }
+            Event::ClusterStopped { cluster, generation } => self.cluster_stopped(cluster, generation),
+            Event::DrainWanted { cluster } => self.drain(cluster, commands),
+            Event::ShutdownWanted { within } => self.shut_down(within),
+            Event::PolicyAdopted(policy) => self.adopt(*policy),
+            Event::Woke => {}
+        }
+        self.place_waiting(commands);
+        self.stop_when_quiet(commands);
+    }
+
+    /// When [`Event::Woke`] is due at the latest; None if only another event can change anything.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// True once a shutdown is complete: no query, no cluster.
+    pub fn is_shut_down(&self) -> bool {
+        self.shutdown.is_some() && self.live.is_empty() && self.clusters.is_empty()
+    }
+
+    /// Puts new rules in force. Classes are matched by name, so that what is live keeps its class and its counts; a
+    /// class that is no more becomes `default`.
+    fn adopt(&mut self, policy: Policy) {
+        let renumbered: Vec<ClassId> = self
+            .policy
+            .classes
+            .iter()
+            .map(|old| class::find(&policy.classes, &old.name).unwrap_or(class::DEFAULT))
+            .collect();
+        let mut tallies = vec![Tally::default(); policy.classes.len()];
+        for (old, new) in self.tallies.iter().zip(&renumbered) {
+            tallies[new.0 as usize].add(old);
+        }
+        for live in self.live.values_mut() {
+            live.query.class = renumbered[live.query.class.0 as usize];
+        }
+        for decision in &mut self.decisions {
+            decision.class = renumbered[decision.class.0 as usize];
+        }
+        self.kept_over = KeptOver {
+            waiting: self.waiting.iter().map(BTreeMap::len).max().unwrap_or(0),
+            control: self.clusters.values().map(|cluster| cluster.taken(Seat::Control)).max().unwrap_or(0),
+            clusters: self.clusters.len(),
+        };
+        let ids: Vec<ClusterId> = self.clusters.keys().copied().collect();
+        ids.iter().for_each(|id| self.clear_phase_limit(*id));
+        (self.tallies, self.policy) = (tallies, policy);
+        ids.iter().for_each(|id| self.set_phase_limit(*id));
+        while self.decisions.len() > self.policy.decisions_kept as usize {
+            self.decisions.pop_front();
+        }
+    }
+
+    /// Something came in that makes no sense here (any more): counted, and otherwise left alone.
+    fn makes_no_sense(&mut self) {
+        self.senseless += 1;
+    }
+}
+
+/// The seat that queries of a class take.
+pub(crate) fn seat_of(class: ClassId) -> Seat {
+    if class == class::CONTROL { Seat::Control } else { Seat::Slot }
+}

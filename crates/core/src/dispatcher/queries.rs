@@ -1,0 +1,364 @@
+//! The way of a query: it arrives, waits, is placed, and ends exactly once.
+
+use super::{CancelSent, Decision, Dispatcher, Due, Hold, Live, LiveState, Pin, seat_of};
+use crate::class;
+use crate::cluster::{Phase, Seat};
+use crate::event::{Abandoned, Command, Outcome, PinEnd, Refusal};
+use crate::id::{ClusterId, QueryId, SessionId};
+use crate::query::{Ended, Query, SqlState, Status, violated};
+use crate::route::{Candidate, Router, Why};
+
+/// What an ended query leaves behind besides its times.
+#[derive(Default)]
+struct Traces {
+    sqlstate: Option<SqlState>,
+    rows: u64,
+    bytes: u64,
+}
+
+impl Dispatcher {
+    pub(super) fn arrived(&mut self, mut query: Query, commands: &mut Vec<Command>) {
+        if self.live.contains_key(&query.id) {
+            return self.makes_no_sense();
+        }
+        if query.class.0 as usize >= self.policy.classes.len() {
+            query.class = class::DEFAULT;
+        }
+        let (id, seat) = (query.id, seat_of(query.class));
+        let hold = self.sessions.entry(query.session).or_default();
+        let (pin, busy) = (hold.pin, hold.query.is_some());
+        if !busy {
+            hold.query = Some(id);
+        }
+        self.enqueue(query, seat);
+        if busy {
+            self.refuse(id, Refusal::NotItsTurn, commands);
+        } else if let Some(pin) = pin {
+            // It may hold locks that running queries want: it is not queued again.
+            self.place(id, pin.cluster, Why::Pinned, Vec::new(), commands);
+        } else if self.shutdown.is_some() {
+            self.refuse(id, Refusal::ShuttingDown, commands);
+        } else {
+            self.place_waiting(commands);
+            self.refuse_if_it_cannot_wait(id, seat, commands);
+        }
+    }
+
+    /// Makes the query live and puts it at the end of its queue.
+    fn enqueue(&mut self, query: Query, seat: Seat) {
+        let (id, seq, until) = (query.id, self.next_seq, self.now + self.policy.wait_limit);
+        self.next_seq += 1;
+        self.waiting[seat as usize].insert(seq, id);
+        self.timers.insert((until, Due::WaitLimit(id)));
+        let state = LiveState::Waiting { until };
+        self.live.insert(id, Live { query, arrived: self.now, seq, state, tried: Vec::new() });
+    }
+
+    fn refuse_if_it_cannot_wait(&mut self, id: QueryId, seat: Seat, commands: &mut Vec<Command>) {
+        let Some(live) = self.live.get(&id) else { return };
+        if !matches!(live.state, LiveState::Waiting { .. }) {
+            return;
+        }
+        let limit = self.policy.max_waiting;
+        if !self.has_hope(live) {
+            let tried = live.tried.len() as u32;
+            let because = if tried == 0 { Refusal::NoCluster } else { Refusal::NoClusterCouldRun { tried } };
+            self.refuse(id, because, commands);
+        } else if self.waiting[seat as usize].len() > limit as usize {
+            self.refuse(id, Refusal::WaitingFull { limit }, commands);
+        }
+    }
+
+    /// True if a cluster that has not turned the query away is there or will be.
+    fn has_hope(&self, live: &Live) -> bool {
+        self.clusters.values().any(|cluster| {
+            matches!(cluster.phase, Phase::Starting | Phase::Ready | Phase::Failed)
+                && (cluster.phase == Phase::Failed || !live.tried.contains(&(cluster.id, cluster.generation)))
+        })
+    }
+
+    /// Places waiting queries, oldest first, while any cluster has room for them.
+    pub(super) fn place_waiting(&mut self, commands: &mut Vec<Command>) {
+        for seat in [Seat::Control, Seat::Slot] {
+            let mut after = 0;
+            while let Some((&seq, &id)) = self.waiting[seat as usize].range(after..).next() {
+                after = seq + 1;
+                let Some(live) = self.live.get(&id) else { continue };
+                let fresh = live.tried.is_empty();
+                let open = self.open_for(live, seat);
+                let chosen = match seat {
+                    Seat::Control => Router::choose_control(&open),
+                    Seat::Slot => self.router.choose(self.policy.routing, &open),
+                };
+                match chosen {
+                    Some((cluster, why)) => self.place(id, cluster, why, open, commands),
+                    // No room anywhere; only a query that some cluster turned away may just be out of luck.
+                    None if fresh => break,
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// The ready clusters that have room for the query and have not turned it away, in the order of their ids.
+    fn open_for(&self, live: &Live, seat: Seat) -> Vec<Candidate> {
+        self.clusters
+            .values()
+            .filter(|cluster| cluster.has_room(seat, self.policy.control_slots))
+            .filter(|cluster| !live.tried.contains(&(cluster.id, cluster.generation)))
+            .map(|cluster| Candidate {
+                cluster: cluster.id,
+                units: cluster.spec.units,
+                outstanding: cluster.taken(seat),
+                slots: cluster.spec.slots,
+                awake: cluster.timer.awake(self.now),
+            })
+            .collect()
+    }
+
+    /// Sends a waiting query to a cluster that has room for it, or that its session holds.
+    fn place(&mut self, id: QueryId, to: ClusterId, why: Why, open: Vec<Candidate>, commands: &mut Vec<Command>) {
+        self.leave_queue(id);
+        let (Some(live), Some(cluster)) = (self.live.get_mut(&id), self.clusters.get_mut(&to)) else { return };
+        live.state = LiveState::Running { cluster: to, placed: self.now, cancel: None };
+        let session = live.query.session;
+        let seat = cluster.idle_pins.remove(&session).unwrap_or(seat_of(live.query.class));
+        cluster.enter(id, seat, self.now);
+        commands.push(Command::Run { query: id, cluster: to });
+        let waited = self.now.since(live.arrived);
+        let decision =
+            Decision { at: self.now, query: id, class: live.query.class, cluster: to, why, waited, candidates: open };
+        self.decisions.push_back(decision);
+        while self.decisions.len() > self.policy.decisions_kept as usize {
+            self.decisions.pop_front();
+        }
+        if let Some(pin) = self.sessions.get_mut(&session).and_then(|hold| hold.pin.as_mut())
+            && let Some(at) = pin.idle_until.take()
+        {
+            self.timers.remove(&(at, Due::PinIdle(session)));
+        }
+    }
+
+    /// Takes a query out of its queue, if it is in one.
+    fn leave_queue(&mut self, id: QueryId) {
+        if let Some(live) = self.live.get(&id)
+            && let LiveState::Waiting { until } = live.state
+        {
+            self.waiting[seat_of(live.query.class) as usize].remove(&live.seq);
+            self.timers.remove(&(until, Due::WaitLimit(id)));
+        }
+    }
+
+    pub(super) fn bounced(&mut self, id: QueryId, from: ClusterId, commands: &mut Vec<Command>) {
+        let Some((session, seat, cancelled)) = self.running_on(id, from) else { return self.makes_no_sense() };
+        let pinned = self.sessions.get(&session).is_some_and(|hold| hold.pin.is_some());
+        self.leave_seat(id, None);
+        if pinned {
+            // Its transaction was on that cluster and cannot go elsewhere.
+            self.release_pin(session);
+            self.end(id, Status::Lost, Traces::default(), commands);
+        } else if cancelled {
+            self.end(id, Status::Cancelled, Traces::default(), commands);
+        } else {
+            self.wait_again(id, from, seat);
+            self.place_waiting(commands);
+            self.refuse_if_it_cannot_wait(id, seat, commands);
+        }
+        self.stop_if_drained(from, commands);
+    }
+
+    /// Puts a query back in its old place in the queue, not to be sent to `tried` again.
+    fn wait_again(&mut self, id: QueryId, tried: ClusterId, seat: Seat) {
+        let generation = self.clusters.get(&tried).map_or_else(Default::default, |cluster| cluster.generation);
+        let Some(live) = self.live.get_mut(&id) else { return };
+        let until = live.arrived + self.policy.wait_limit;
+        live.tried.push((tried, generation));
+        live.state = LiveState::Waiting { until };
+        self.waiting[seat as usize].insert(live.seq, id);
+        self.timers.insert((until, Due::WaitLimit(id)));
+    }
+
+    /// Session, seat and whether it was cancelled, of a query that runs on that cluster.
+    fn running_on(&self, id: QueryId, on: ClusterId) -> Option<(SessionId, Seat, bool)> {
+        let live = self.live.get(&id)?;
+        match live.state {
+            LiveState::Running { cluster, cancel, .. } if cluster == on => {
+                Some((live.query.session, seat_of(live.query.class), cancel.is_some()))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn finished(&mut self, id: QueryId, outcome: Outcome, pinned: bool, commands: &mut Vec<Command>) {
+        let Some(LiveState::Running { cluster, cancel, .. }) = self.live.get(&id).map(|live| live.state.clone()) else {
+            return self.makes_no_sense();
+        };
+        let cancelled = cancel.is_some();
+        let (status, traces) = match outcome {
+            Outcome::Finished { rows, bytes } => (Status::Finished, Traces { sqlstate: None, rows, bytes }),
+            Outcome::Failed { sqlstate, rows, bytes } => {
+                let status = if cancelled { Status::Cancelled } else { Status::Failed };
+                (status, Traces { sqlstate: Some(sqlstate), rows, bytes })
+            }
+            Outcome::Lost if cancelled => (Status::Cancelled, Traces::default()),
+            Outcome::Lost => (Status::Lost, Traces::default()),
+        };
+        let session = self.live.get(&id).map(|live| live.query.session);
+        self.leave_seat(id, session.filter(|_| pinned && outcome != Outcome::Lost));
+        self.end(id, status, traces, commands);
+        self.stop_if_drained(cluster, commands);
+    }
+
+    /// Frees the seat of a running query, or leaves it to its session, which then holds the cluster.
+    pub(super) fn leave_seat(&mut self, id: QueryId, pinned_by: Option<SessionId>) {
+        let Some(live) = self.live.get(&id) else { return };
+        let LiveState::Running { cluster: on, cancel, .. } = live.state else { return };
+        let session = live.query.session;
+        if let Some(sent) = cancel {
+            self.timers.remove(&(sent.grace_ends, Due::CancelGrace(id)));
+        }
+        // A session that has ended in the meantime holds nothing.
+        let pinned_by = pinned_by.filter(|session| self.sessions.contains_key(session));
+        if let Some(cluster) = self.clusters.get_mut(&on) {
+            cluster.leave(id, pinned_by, self.now);
+        }
+        let Some(hold) = self.sessions.get_mut(&session) else { return };
+        match pinned_by {
+            Some(session) => {
+                let since = hold.pin.map_or(self.now, |pin| pin.since);
+                let idle_until = self.now + self.policy.pin_idle;
+                hold.pin = Some(Pin { cluster: on, since, idle_until: Some(idle_until) });
+                self.timers.insert((idle_until, Due::PinIdle(session)));
+            }
+            None => hold.pin = None,
+        }
+    }
+
+    pub(super) fn cancel(&mut self, id: QueryId, commands: &mut Vec<Command>) {
+        match self.live.get(&id).map(|live| live.state.clone()) {
+            Some(LiveState::Waiting { .. }) => self.refuse(id, Refusal::Cancelled, commands),
+            Some(LiveState::Running { cluster, .. }) => self.send_cancel(id, cluster, commands),
+            // A cancel that comes too late is everyday life, not a fault.
+            None => {}
+        }
+    }
+
+    fn send_cancel(&mut self, id: QueryId, on: ClusterId, commands: &mut Vec<Command>) {
+        let grace_ends = self.now + self.policy.cancel_grace;
+        let Some(live) = self.live.get_mut(&id) else { return };
+        if let LiveState::Running { cancel, .. } = &mut live.state {
+            commands.push(Command::Cancel { query: id, cluster: on });
+            if cancel.is_none() {
+                *cancel = Some(CancelSent { grace_ends });
+                self.timers.insert((grace_ends, Due::CancelGrace(id)));
+            }
+        }
+    }
+
+    /// A cancelled query has had its time. Its client is answered; its cluster, if it can be killed, is replaced, since
+    /// the query may go on burning there for as long as it likes.
+    pub(super) fn will_not_stop(&mut self, id: QueryId, commands: &mut Vec<Command>) {
+        let Some(LiveState::Running { cluster: on, .. }) = self.live.get(&id).map(|live| live.state.clone()) else {
+            return;
+        };
+        commands.push(Command::Abandon { query: id, because: Abandoned::WillNotStop });
+        self.leave_seat(id, None);
+        self.end(id, Status::Cancelled, Traces::default(), commands);
+        if let Some(cluster) = self.clusters.get_mut(&on)
+            && cluster.spec.killable
+        {
+            cluster.stuck.insert(id);
+            self.replace(on, commands);
+        }
+        self.stop_if_drained(on, commands);
+    }
+
+    pub(super) fn session_ended(&mut self, session: SessionId, commands: &mut Vec<Command>) {
+        let Some(Hold { query, .. }) = self.sessions.get(&session).cloned() else { return };
+        let pinned_to = self.release_pin(session);
+        self.sessions.remove(&session);
+        match query.and_then(|id| self.live.get(&id)).map(|live| (live.query.id, live.state.clone())) {
+            // Nobody is left to be told.
+            Some((id, LiveState::Waiting { .. })) => self.end(id, Status::Cancelled, Traces::default(), commands),
+            Some((id, LiveState::Running { cluster, .. })) => self.send_cancel(id, cluster, commands),
+            None => {}
+        }
+        if let Some(cluster) = pinned_to {
+            self.stop_if_drained(cluster, commands);
+        }
+    }
+
+    /// Takes a session's cluster away between two queries.
+    pub(super) fn end_pin(&mut self, session: SessionId, because: PinEnd, commands: &mut Vec<Command>) {
+        if let Some(cluster) = self.release_pin(session) {
+            commands.push(Command::EndPin { session, because });
+            self.stop_if_drained(cluster, commands);
+        }
+    }
+
+    /// Frees an idle pin's seat and says where it was.
+    pub(super) fn release_pin(&mut self, session: SessionId) -> Option<ClusterId> {
+        let hold = self.sessions.get_mut(&session)?;
+        let pin = hold.pin.take()?;
+        if hold.query.is_none() {
+            self.sessions.remove(&session);
+        }
+        if let Some(at) = pin.idle_until {
+            self.timers.remove(&(at, Due::PinIdle(session)));
+        }
+        if let Some(cluster) = self.clusters.get_mut(&pin.cluster) {
+            cluster.idle_pins.remove(&session);
+        }
+        Some(pin.cluster)
+    }
+
+    /// Ends a query that does not run, and tells its session why.
+    pub(super) fn refuse(&mut self, id: QueryId, because: Refusal, commands: &mut Vec<Command>) {
+        let status = if because == Refusal::Cancelled { Status::Cancelled } else { Status::Refused };
+        commands.push(Command::Refuse { query: id, because });
+        self.end(id, status, Traces::default(), commands);
+    }
+
+    /// Ends a query whose seat is free already, because its cluster did not outlive it.
+    pub(super) fn end_lost(&mut self, id: QueryId, cancelled: bool, commands: &mut Vec<Command>) {
+        self.end(id, if cancelled { Status::Cancelled } else { Status::Lost }, Traces::default(), commands);
+    }
+
+    /// The only way out: counts the query, has it written down and forgets it.
+    fn end(&mut self, id: QueryId, status: Status, traces: Traces, commands: &mut Vec<Command>) {
+        self.leave_queue(id);
+        let Some(live) = self.live.remove(&id) else { return };
+        let session = live.query.session;
+        if let Some(hold) = self.sessions.get_mut(&session)
+            && hold.query == Some(id)
+        {
+            hold.query = None;
+            if hold.pin.is_none() {
+                self.sessions.remove(&session);
+            }
+        }
+        let (cluster, placed) = match live.state {
+            LiveState::Waiting { .. } => (None, None),
+            LiveState::Running { cluster, placed, .. } => {
+                (self.clusters.get(&cluster).map(|cluster| (cluster.id, cluster.spec.units)), Some(placed))
+            }
+        };
+        let counts = live.query.class != class::CONTROL;
+        let late = violated(status, self.now.since(live.arrived), live.query.slo.filter(|_| counts));
+        if let Some(tally) = self.tallies.get_mut(live.query.class.0 as usize) {
+            tally.count(status, late);
+        }
+        commands.push(Command::Record(Box::new(Ended {
+            query: live.query,
+            cluster,
+            arrived: live.arrived,
+            placed,
+            ended: self.now,
+            status,
+            sqlstate: traces.sqlstate,
+            rows: traces.rows,
+            bytes: traces.bytes,
+            violated: late,
+        })));
+    }
+}

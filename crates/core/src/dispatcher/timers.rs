@@ -1,0 +1,80 @@
+//! Everything that happens because time passed: one enum, one ordered set.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Dispatcher, LiveState};
+use crate::cluster::Phase;
+use crate::event::{Command, LossCause, PinEnd, Refusal};
+use crate::id::{ClusterId, QueryId, SessionId};
+
+/// What a timer is for. Its owner holds the time that it is set to, so that it can be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Due {
+    /// A query has waited as long as one may.
+    WaitLimit(QueryId),
+    /// A cancelled query has had the time to stop.
+    CancelGrace(QueryId),
+    /// A pinned session has sent nothing for too long.
+    PinIdle(SessionId),
+    /// A cluster has been in its phase for as long as it may: starting or draining too long, failed long enough to
+    /// be tried again.
+    PhaseLimit(ClusterId),
+    /// The time to shut down in is over.
+    Shutdown,
+}
+
+impl Dispatcher {
+    /// Fires the timers that are due, earliest first. Each is taken out before it fires, so this ends.
+    pub(super) fn fire_due(&mut self, commands: &mut Vec<Command>) {
+        while let Some(&(at, due)) = self.timers.first()
+            && at <= self.now
+        {
+            self.timers.pop_first();
+            match due {
+                Due::WaitLimit(query) => self.waited_too_long(query, commands),
+                Due::CancelGrace(query) => self.will_not_stop(query, commands),
+                Due::PinIdle(session) => {
+                    let limit = self.policy.pin_idle;
+                    self.end_pin(session, PinEnd::Idle { limit }, commands);
+                }
+                Due::PhaseLimit(cluster) => self.phase_limit(cluster, commands),
+                Due::Shutdown => self.shutdown_limit(commands),
+            }
+        }
+    }
+
+    fn waited_too_long(&mut self, query: QueryId, commands: &mut Vec<Command>) {
+        if let Some(live) = self.live.get(&query)
+            && matches!(live.state, LiveState::Waiting { .. })
+        {
+            let limit = self.policy.wait_limit;
+            self.refuse(query, Refusal::WaitedTooLong { limit }, commands);
+        }
+    }
+
+    fn phase_limit(&mut self, id: ClusterId, commands: &mut Vec<Command>) {
+        let Some(cluster) = self.clusters.get(&id) else { return };
+        let generation = cluster.generation;
+        match cluster.phase {
+            Phase::Starting => {
+                commands.push(Command::Stop { cluster: id, generation, force: true });
+                self.cluster_lost(id, generation, LossCause::StartTimedOut, commands);
+            }
+            Phase::Draining => self.empty_by_force(id, commands),
+            Phase::Failed => self.restart(id, commands),
+            Phase::Ready | Phase::Stopping | Phase::Gone => {}
+        }
+    }
+
+    /// The time to shut down in is over: what waits is refused, what runs or is held is cut off.
+    fn shutdown_limit(&mut self, commands: &mut Vec<Command>) {
+        let waiting: Vec<QueryId> = self.waiting.iter().flat_map(|queue| queue.values().copied()).collect();
+        for query in waiting {
+            self.refuse(query, Refusal::ShuttingDown, commands);
+        }
+        for id in self.clusters.keys().copied().collect::<Vec<_>>() {
+            self.drain(id, commands);
+            self.empty_by_force(id, commands);
+        }
+    }
+}

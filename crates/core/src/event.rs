@@ -1,0 +1,269 @@
+//! What happened, and what to do about it: the whole vocabulary between the dispatcher and the world.
+//!
+//! An [`Event`] says that something happened, a [`Command`] asks for something to be done; what comes of it returns
+//! as an event. Both are plain data: a journal is their sequence.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::Spec;
+use crate::id::{ClusterId, Generation, QueryId, SessionId, Units};
+use crate::policy::Policy;
+use crate::query::{Ended, Query, SqlState};
+use crate::time::Span;
+
+/// It happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// A client sent a query.
+    Arrived(Query),
+    /// A placed query could not be started on its cluster; nothing of it ran there.
+    Bounced {
+        /// The query.
+        query: QueryId,
+        /// The cluster that could not take it.
+        cluster: ClusterId,
+    },
+    /// A placed query ended: its cluster is ready for the session's next one, or their connection is closed.
+    Finished {
+        /// The query.
+        query: QueryId,
+        /// How it went.
+        outcome: Outcome,
+        /// True if the session holds its cluster from now on (a transaction, say).
+        pinned: bool,
+    },
+    /// A client or an operator takes a query back, whether it waits or runs.
+    Cancel {
+        /// The query.
+        query: QueryId,
+    },
+    /// A session is over; whatever it had waiting, running or pinned goes with it.
+    SessionEnded {
+        /// The session.
+        session: SessionId,
+    },
+    /// The configuration or an operator wants one more cluster.
+    ClusterWanted(Spec),
+    /// A cluster takes queries now.
+    ClusterReady {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The start that this is about.
+        generation: Generation,
+    },
+    /// A cluster could not start, or went away under whatever ran there.
+    ClusterLost {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The start that this is about.
+        generation: Generation,
+        /// What went wrong.
+        cause: LossCause,
+    },
+    /// A cluster has stopped as asked.
+    ClusterStopped {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The start that this is about.
+        generation: Generation,
+    },
+    /// An operator wants a cluster to finish what runs there and go.
+    DrainWanted {
+        /// The cluster.
+        cluster: ClusterId,
+    },
+    /// Take no more queries, finish those that are here within a time, stop all clusters.
+    ShutdownWanted {
+        /// How long that may take.
+        within: Span,
+    },
+    /// These are the rules from now on.
+    PolicyAdopted(Box<Policy>),
+    /// Time has passed: the instant given by `next_wakeup` has come.
+    Woke,
+}
+
+/// How a placed query went, as its session saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// Its result was sent whole.
+    Finished {
+        /// Rows sent.
+        rows: u64,
+        /// Bytes of results sent.
+        bytes: u64,
+    },
+    /// The cluster answered with an error.
+    Failed {
+        /// Its code.
+        sqlstate: SqlState,
+        /// Rows sent before it.
+        rows: u64,
+        /// Bytes of results sent before it.
+        bytes: u64,
+    },
+    /// The connection to the cluster broke.
+    Lost,
+}
+
+/// Why a cluster went away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LossCause {
+    /// Its provider could not start it.
+    StartFailed,
+    /// It did not become ready in time.
+    StartTimedOut,
+    /// Its process ended.
+    Exited,
+    /// It does not answer any more.
+    Unreachable,
+}
+
+impl fmt::Display for LossCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LossCause::StartFailed => "could not be started",
+            LossCause::StartTimedOut => "did not become ready in time",
+            LossCause::Exited => "its process ended",
+            LossCause::Unreachable => "does not answer",
+        })
+    }
+}
+
+/// Do it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// The verdict on a query: run it there.
+    Run {
+        /// The query.
+        query: QueryId,
+        /// Where.
+        cluster: ClusterId,
+    },
+    /// The verdict on a query: it will not run.
+    Refuse {
+        /// The query.
+        query: QueryId,
+        /// Why.
+        because: Refusal,
+    },
+    /// Ask the cluster to stop working on a query.
+    Cancel {
+        /// The query.
+        query: QueryId,
+        /// Where it runs.
+        cluster: ClusterId,
+    },
+    /// Stop waiting for a query's cluster: answer the client and close the connection to the cluster.
+    Abandon {
+        /// The query.
+        query: QueryId,
+        /// Why.
+        because: Abandoned,
+    },
+    /// Take a session's pinned cluster away and tell its client.
+    EndPin {
+        /// The session.
+        session: SessionId,
+        /// Why.
+        because: PinEnd,
+    },
+    /// Start a cluster.
+    Start {
+        /// The cluster.
+        cluster: ClusterId,
+        /// Which start this is.
+        generation: Generation,
+        /// What to start.
+        spec: Spec,
+    },
+    /// Stop a cluster.
+    Stop {
+        /// The cluster.
+        cluster: ClusterId,
+        /// Which start this ends.
+        generation: Generation,
+        /// True: at once, whatever still runs there.
+        force: bool,
+    },
+    /// A query has ended: write it down.
+    Record(Box<Ended>),
+}
+
+/// Why a query will not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// As many queries wait as may.
+    WaitingFull {
+        /// How many may wait.
+        limit: u32,
+    },
+    /// It waited as long as a query may.
+    WaitedTooLong {
+        /// How long that is.
+        limit: Span,
+    },
+    /// No cluster is there, nor is one being started.
+    NoCluster,
+    /// Every cluster that is there was tried and could not start it.
+    NoClusterCouldRun {
+        /// How many were tried.
+        tried: u32,
+    },
+    /// The gateway is shutting down.
+    ShuttingDown,
+    /// It was cancelled while it waited.
+    Cancelled,
+    /// Its session already has a query, or its id was used before.
+    NotItsTurn,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::WaitingFull { limit } => write!(f, "{limit} queries are waiting already, as many as may"),
+            Refusal::WaitedTooLong { limit } => write!(f, "no cluster had room for it within {limit}"),
+            Refusal::NoCluster => write!(f, "no cluster is running or starting"),
+            Refusal::NoClusterCouldRun { tried } => write!(f, "none of {tried} clusters accepted it"),
+            Refusal::ShuttingDown => write!(f, "the gateway is shutting down"),
+            Refusal::Cancelled => write!(f, "it was cancelled while it waited"),
+            Refusal::NotItsTurn => write!(f, "its session already has a query"),
+        }
+    }
+}
+
+/// Why the end of a running query is not waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Abandoned {
+    /// It was cancelled, and goes on all the same.
+    WillNotStop,
+    /// Its cluster went away.
+    ClusterLost {
+        /// How.
+        cause: LossCause,
+    },
+    /// Its cluster had to go, and the time it had to finish is over.
+    DrainEnded {
+        /// The units of the cluster that goes.
+        units: Units,
+    },
+}
+
+/// Why a session loses its pinned cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PinEnd {
+    /// It sent nothing for this long.
+    Idle {
+        /// How long.
+        limit: Span,
+    },
+    /// The cluster went away.
+    ClusterLost {
+        /// How.
+        cause: LossCause,
+    },
+    /// The cluster has to go, and the time that sessions had to end is over.
+    DrainEnded,
+}

@@ -1,0 +1,61 @@
+//! Every knob of every decision, in one value that is complete: nothing in it means "default".
+
+use serde::{Deserialize, Serialize};
+
+use crate::class::Class;
+use crate::route::Routing;
+use crate::time::Span;
+
+/// What governs the decisions. Changing it is an event like any other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Policy {
+    /// How a cluster is chosen.
+    pub routing: Routing,
+    /// The classes; [`CONTROL`](crate::class::CONTROL) and [`DEFAULT`](crate::class::DEFAULT) come first.
+    pub classes: Vec<Class>,
+    /// τ: the share of queries that may miss their SLO.
+    pub violation_target: f64,
+    /// Queries that may wait; one more is refused.
+    pub max_waiting: u32,
+    /// The longest that a query waits before it is refused.
+    pub wait_limit: Span,
+    /// Control queries that may run at once on a cluster, besides its slots.
+    pub control_slots: u32,
+    /// How long a session may keep a cluster to itself without sending anything.
+    pub pin_idle: Span,
+    /// How long a cancelled query may go on before its cluster is replaced.
+    pub cancel_grace: Span,
+    /// How long a draining cluster may finish what runs.
+    pub drain_limit: Span,
+    /// How long a cluster may take to start.
+    pub start_limit: Span,
+    /// The wait before a failed cluster is started again; doubles with each failure up to [`Policy::retry_most`].
+    pub retry_first: Span,
+    /// The longest such wait.
+    pub retry_most: Span,
+    /// Decisions kept with their evidence.
+    pub decisions_kept: u32,
+    /// Clusters known at once, those that are gone excepted.
+    pub max_clusters: u32,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            routing: Routing::LeastOutstanding,
+            classes: Class::built_in(),
+            violation_target: 0.05,
+            max_waiting: 1_000,
+            wait_limit: Span::from_secs(300),
+            control_slots: 4,
+            pin_idle: Span::from_secs(600),
+            cancel_grace: Span::from_secs(5),
+            drain_limit: Span::from_secs(60),
+            start_limit: Span::from_secs(300),
+            retry_first: Span::from_secs(1),
+            retry_most: Span::from_secs(60),
+            decisions_kept: 1_000,
+            max_clusters: 64,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! One unit of placement: everything a client sends from an idle session to its next ReadyForQuery.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint::Fingerprint;
+use crate::id::{ClassId, ClusterId, QueryId, SessionId, Units};
+use crate::statement::Kind;
+use crate::time::{Span, Time};
+
+/// A query as it reaches the dispatcher: its class and SLO are settled, its text stays with the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Query {
+    /// Its identity, never used twice.
+    pub id: QueryId,
+    /// Who sent it. A session has at most one query at a time.
+    pub session: SessionId,
+    /// Its literal-free shape.
+    pub fingerprint: Fingerprint,
+    /// What it does.
+    pub kind: Kind,
+    /// How it is treated.
+    pub class: ClassId,
+    /// When it is late: counted from its arrival to the last row. None: never.
+    pub slo: Option<Span>,
+}
+
+/// How a query ended. Every query ends exactly once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Status {
+    /// All its rows were sent.
+    Finished,
+    /// The cluster answered with an error.
+    Failed,
+    /// Its client or an operator took it back.
+    Cancelled,
+    /// It was never placed; the [`Refusal`](crate::event::Refusal) says why.
+    Refused,
+    /// Its cluster went away under it.
+    Lost,
+}
+
+impl Status {
+    /// Every way to end.
+    pub const ALL: [Status; 5] = [Status::Finished, Status::Failed, Status::Cancelled, Status::Refused, Status::Lost];
+
+    /// The name that history and views use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Finished => "finished",
+            Status::Failed => "failed",
+            Status::Cancelled => "cancelled",
+            Status::Refused => "refused",
+            Status::Lost => "lost",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The five characters of an SQLSTATE.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SqlState(pub [u8; 5]);
+
+impl SqlState {
+    /// The code as text; what is not ASCII reads as `?????`.
+    pub fn code(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or("?????")
+    }
+}
+
+impl fmt::Debug for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// What is known of a query once it has ended: a row of history, less what only the session knows (text, user).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The query.
+    pub query: Query,
+    /// Where it ran last, and that cluster's size; None if it was never placed.
+    pub cluster: Option<(ClusterId, Units)>,
+    /// When it arrived at the gateway.
+    pub arrived: Time,
+    /// When it was placed for the last time.
+    pub placed: Option<Time>,
+    /// When it ended.
+    pub ended: Time,
+    /// How it ended.
+    pub status: Status,
+    /// The code of the error that the client saw, if there was one.
+    pub sqlstate: Option<SqlState>,
+    /// Rows sent to the client.
+    pub rows: u64,
+    /// Bytes of results sent to the client.
+    pub bytes: u64,
+    /// True if it counts as a violation of its SLO, false if it met it, None if it does not count.
+    pub violated: Option<bool>,
+}
+
+impl Ended {
+    /// Latency as the SLO sees it: from arrival to the end, waiting included.
+    pub fn latency(&self) -> Span {
+        self.ended.since(self.arrived)
+    }
+}
+
+/// Whether an ended query violated its SLO: refused, failed and lost queries did, cancelled ones do not count, and a
+/// query without an SLO never does (ALGORITHMS section 1.2, "Violation rate").
+pub fn violated(status: Status, latency: Span, slo: Option<Span>) -> Option<bool> {
+    let slo = slo?;
+    match status {
+        Status::Finished => Some(latency > slo),
+        Status::Failed | Status::Refused | Status::Lost => Some(true),
+        Status::Cancelled => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_slo_is_missed_after_it_not_at_it() {
+        let slo = Some(Span::from_secs(3));
+        assert_eq!(violated(Status::Finished, Span::from_secs(3), slo), Some(false));
+        assert_eq!(violated(Status::Finished, Span::from_micros(3_000_001), slo), Some(true));
+    }
+
+    #[test]
+    fn what_did_not_answer_is_late_and_what_was_taken_back_does_not_count() {
+        let slo = Some(Span::from_secs(3));
+        for status in [Status::Failed, Status::Refused, Status::Lost] {
+            assert_eq!(violated(status, Span::ZERO, slo), Some(true), "{status}");
+        }
+        assert_eq!(violated(Status::Cancelled, Span::from_secs(9), slo), None);
+        assert_eq!(violated(Status::Lost, Span::ZERO, None), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! Where a query goes: a closed set of policies, one file each, one match.
+//!
+//! A policy sees the clusters that are ready and have room, in the order of their ids, and picks one. It returns why,
+//! as data, so that a decision can be shown and replayed.
+
+mod least_outstanding;
+mod p2c;
+mod round_robin;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{ClusterId, Units};
+use crate::rng::Rng;
+
+/// The routing policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Routing {
+    /// The next in turn.
+    RoundRobin,
+    /// The fewest queries per unit of size.
+    LeastOutstanding,
+    /// The less loaded of two drawn at random.
+    P2c,
+}
+
+impl Routing {
+    /// Every policy.
+    pub const ALL: [Routing; 3] = [Routing::RoundRobin, Routing::LeastOutstanding, Routing::P2c];
+
+    /// The name used in configuration and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Routing::RoundRobin => "round_robin",
+            Routing::LeastOutstanding => "least_outstanding",
+            Routing::P2c => "p2c",
+        }
+    }
+
+    /// The policy of that name.
+    pub fn named(name: &str) -> Option<Routing> {
+        Routing::ALL.into_iter().find(|routing| routing.name() == name)
+    }
+}
+
+impl fmt::Display for Routing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A cluster that could take the query, with what policies look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Its size.
+    pub units: Units,
+    /// Queries and pins that it holds.
+    pub outstanding: u32,
+    /// How many it may hold.
+    pub slots: u32,
+    /// True if its billing timer runs already.
+    pub awake: bool,
+}
+
+/// Why a cluster was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    /// Its session holds it.
+    Pinned,
+    /// It is the only one with room.
+    OnlyOne,
+    /// It was next in turn.
+    Turn,
+    /// It had the fewest queries per unit.
+    LeastOutstanding,
+    /// It was the less loaded of these two.
+    BetterOf(ClusterId, ClusterId),
+    /// Housekeeping goes to a cluster that is awake anyway, else to the least loaded.
+    Housekeeping,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Pinned => write!(f, "its session holds this cluster"),
+            Why::OnlyOne => write!(f, "the only cluster with room"),
+            Why::Turn => write!(f, "next in turn"),
+            Why::LeastOutstanding => write!(f, "fewest queries per unit"),
+            Why::BetterOf(a, b) => write!(f, "less loaded of clusters {a} and {b}"),
+            Why::Housekeeping => write!(f, "housekeeping goes where a cluster is awake"),
+        }
+    }
+}
+
+/// What policies remember between decisions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Router {
+    rng: Rng,
+    last: Option<ClusterId>,
+}
+
+impl Router {
+    /// A router that has not decided anything yet.
+    pub fn new(rng: Rng) -> Router {
+        Router { rng, last: None }
+    }
+
+    /// Picks among the candidates, which are in the order of their ids. None if there are none.
+    pub fn choose(&mut self, routing: Routing, open: &[Candidate]) -> Option<(ClusterId, Why)> {
+        let chosen = match open {
+            [] => None,
+            [one] => Some((one.cluster, Why::OnlyOne)),
+            open => match routing {
+                Routing::RoundRobin => round_robin::choose(open, self.last),
+                Routing::LeastOutstanding => least_outstanding::choose(open),
+                Routing::P2c => p2c::choose(open, &mut self.rng),
+            },
+        };
+        self.last = chosen.map(|(cluster, _)| cluster).or(self.last);
+        chosen
+    }
+
+    /// Picks for a control query: an awake cluster if there is one, the least loaded of those. Policies that remember
+    /// do not notice.
+    pub fn choose_control(open: &[Candidate]) -> Option<(ClusterId, Why)> {
+        let awake: Vec<Candidate> = open.iter().filter(|candidate| candidate.awake).copied().collect();
+        let (cluster, _) = least_outstanding::choose(if awake.is_empty() { open } else { &awake })?;
+        Some((cluster, Why::Housekeeping))
+    }
+}
+
+impl Candidate {
+    /// Orders by load for its size, exactly: a/x < b/y where a·y < b·x. Ties go to the lower id.
+    fn less_loaded(&self, other: &Candidate) -> bool {
+        let load = |a: &Candidate, b: &Candidate| u64::from(a.outstanding) * u64::from(b.units.0.max(1));
+        (load(self, other), self.cluster) < (load(other, self), other.cluster)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::rng::Stream;
+
+    /// Candidates 0, 1, … with the given (units, outstanding).
+    pub(crate) fn open(loads: &[(u32, u32)]) -> Vec<Candidate> {
+        let candidate = |(id, &(units, outstanding)): (usize, &(u32, u32))| Candidate {
+            cluster: ClusterId(id as u32),
+            units: Units(units),
+            outstanding,
+            slots: 8,
+            awake: id == 2,
+        };
+        loads.iter().enumerate().map(candidate).collect()
+    }
+
+    #[test]
+    fn names_read_back() {
+        for routing in Routing::ALL {
+            assert_eq!(Routing::named(routing.name()), Some(routing));
+        }
+        assert_eq!(Routing::named("fastest"), None);
+    }
+
+    #[test]
+    fn one_candidate_is_chosen_and_none_is_not() {
+        let mut router = Router::new(Rng::stream(1, Stream::Routing));
+        for routing in Routing::ALL {
+            assert_eq!(router.choose(routing, &[]), None);
+            assert_eq!(router.choose(routing, &open(&[(1, 7)])), Some((ClusterId(0), Why::OnlyOne)));
+        }
+    }
+
+    #[test]
+    fn housekeeping_prefers_a_cluster_that_is_awake() {
+        let pick = |loads: &[(u32, u32)]| Router::choose_control(&open(loads)).map(|(cluster, _)| cluster.0);
+        assert_eq!(pick(&[(1, 0), (1, 0), (1, 5)]), Some(2));
+        assert_eq!(pick(&[(1, 3), (1, 1)]), Some(1));
+    }
+}

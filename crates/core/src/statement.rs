@@ -1,0 +1,412 @@
+//! What one text of SQL is, read once by the tokenizer: its fingerprint, what kind of statement, which tables, the
+//! class it asks for, and whether it is mere housekeeping of a driver.
+//!
+//! Everything here works without parsing, for any dialect and any text, in a few microseconds; what needs the
+//! grammar is computed elsewhere, once per fingerprint. A text that the tokenizer rejects still gets a fingerprint
+//! and a kind, from a cruder cut into words.
+
+use serde::{Deserialize, Serialize};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::tokenizer::{Token, Tokenizer, Whitespace};
+
+use crate::fingerprint::{Fingerprint, Shape, is_literal};
+use crate::tag::Tag;
+
+/// The most tables that are kept of one text.
+pub const MAX_TABLES: usize = 64;
+
+/// A text of SQL, as far as decisions need it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statement {
+    /// The shape as a number.
+    pub fingerprint: Fingerprint,
+    /// The shape as text, at most [`MAX_SHAPE`](crate::fingerprint::MAX_SHAPE) bytes.
+    pub shape: String,
+    /// What the first statement of the text does.
+    pub kind: Kind,
+    /// How many statements the text holds.
+    pub count: u32,
+    /// Names after FROM and JOIN, as written but lower case, at most [`MAX_TABLES`]; no names of CTEs.
+    pub tables: Vec<String>,
+    /// What the text asks for in a comment.
+    pub tag: Tag,
+    /// True for a driver's or tool's housekeeping: keepalives, catalogue queries, SHOW and SET. See [`Statement`].
+    pub control: bool,
+}
+
+/// What a statement does, from its first word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// Nothing: an empty text or comments alone.
+    Empty,
+    /// SELECT, WITH, VALUES, TABLE.
+    Select,
+    /// EXPLAIN.
+    Explain,
+    /// INSERT, UPDATE, DELETE, MERGE.
+    Write,
+    /// CREATE, ALTER, DROP, TRUNCATE and their like.
+    Ddl,
+    /// BEGIN, START TRANSACTION.
+    Begin,
+    /// COMMIT, END, ROLLBACK, ABORT.
+    End,
+    /// SET.
+    Set,
+    /// RESET, DISCARD.
+    Reset,
+    /// SHOW.
+    Show,
+    /// COPY.
+    Copy,
+    /// PREPARE, EXECUTE, DEALLOCATE.
+    Prepared,
+    /// DECLARE, FETCH, MOVE, CLOSE.
+    Cursor,
+    /// LISTEN, UNLISTEN, NOTIFY.
+    Listen,
+    /// Anything else.
+    Other,
+}
+
+impl Kind {
+    /// The name that match rules and views use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Empty => "empty",
+            Kind::Select => "select",
+            Kind::Explain => "explain",
+            Kind::Write => "write",
+            Kind::Ddl => "ddl",
+            Kind::Begin => "begin",
+            Kind::End => "end",
+            Kind::Set => "set",
+            Kind::Reset => "reset",
+            Kind::Show => "show",
+            Kind::Copy => "copy",
+            Kind::Prepared => "prepared",
+            Kind::Cursor => "cursor",
+            Kind::Listen => "listen",
+            Kind::Other => "other",
+        }
+    }
+
+    /// Every kind, for reading a name back.
+    pub const ALL: [Kind; 15] = [
+        Kind::Empty,
+        Kind::Select,
+        Kind::Explain,
+        Kind::Write,
+        Kind::Ddl,
+        Kind::Begin,
+        Kind::End,
+        Kind::Set,
+        Kind::Reset,
+        Kind::Show,
+        Kind::Copy,
+        Kind::Prepared,
+        Kind::Cursor,
+        Kind::Listen,
+        Kind::Other,
+    ];
+
+    fn of(first: &str) -> Kind {
+        match first {
+            "" => Kind::Empty,
+            "select" | "with" | "values" | "table" | "(" => Kind::Select,
+            "explain" | "describe" => Kind::Explain,
+            "insert" | "update" | "delete" | "merge" => Kind::Write,
+            "create" | "alter" | "drop" | "truncate" | "grant" | "revoke" | "comment" | "vacuum" | "analyze" => {
+                Kind::Ddl
+            }
+            "begin" | "start" => Kind::Begin,
+            "commit" | "end" | "rollback" | "abort" => Kind::End,
+            "set" => Kind::Set,
+            "reset" | "discard" => Kind::Reset,
+            "show" => Kind::Show,
+            "copy" => Kind::Copy,
+            "prepare" | "execute" | "deallocate" => Kind::Prepared,
+            "declare" | "fetch" | "move" | "close" => Kind::Cursor,
+            "listen" | "unlisten" | "notify" => Kind::Listen,
+            _ => Kind::Other,
+        }
+    }
+}
+
+impl Statement {
+    /// Reads `text`, which may hold several statements. Never fails.
+    pub fn read(text: &str) -> Statement {
+        let dialect = PostgreSqlDialect {};
+        match Tokenizer::new(&dialect, text).tokenize() {
+            Ok(tokens) => read_tokens(&tokens),
+            Err(_) => read_crudely(text),
+        }
+    }
+}
+
+fn read_tokens(tokens: &[Token]) -> Statement {
+    let mut tag = Tag::default();
+    let mut shape = Shape::new();
+    let mut words: Vec<&Token> = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        match token {
+            Token::Whitespace(Whitespace::MultiLineComment(comment)) => tag.read_comment(comment),
+            Token::Whitespace(Whitespace::SingleLineComment { comment, .. }) => tag.read_comment(comment),
+            Token::Whitespace(_) | Token::EOF => {}
+            token => words.push(token),
+        }
+    }
+    while words.last() == Some(&&Token::SemiColon) {
+        words.pop();
+    }
+    words.iter().for_each(|token| shape.token(token));
+    let (fingerprint, shape) = shape.finish();
+    let (mut tables, mut control, mut count) = (Vec::new(), true, 0);
+    for statement in words.split(|token| **token == Token::SemiColon).filter(|s| !s.is_empty()) {
+        let from = tables.len();
+        tables_of(statement, &mut tables);
+        control &= is_control(statement, &tables[from..]);
+        count += 1;
+    }
+    tables.truncate(MAX_TABLES);
+    let kind = Kind::of(&words.first().map_or(String::new(), |token| lower(token)));
+    Statement { fingerprint, shape, kind, count, tables, tag, control }
+}
+
+/// A text that the tokenizer rejects: runs of letters and digits are words, numbers and the insides of quotes are
+/// literals (to the end, where a quote is not closed), every other character stands for itself.
+fn read_crudely(text: &str) -> Statement {
+    let mut shape = Shape::new();
+    let mut first = None;
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let word = |extra: &'static str| {
+            rest.find(|c: char| !(c.is_alphanumeric() || extra.contains(c))).unwrap_or(rest.len())
+        };
+        let taken = if c.is_whitespace() {
+            c.len_utf8()
+        } else if c == '\'' {
+            shape.literal();
+            rest[1..].find('\'').map_or(rest.len(), |end| end + 2)
+        } else if c.is_ascii_digit() {
+            shape.literal();
+            word(".")
+        } else if c.is_alphabetic() || c == '_' {
+            let end = word("_");
+            let lower = rest[..end].to_lowercase();
+            shape.piece(&lower);
+            first.get_or_insert(lower);
+            end
+        } else {
+            shape.piece(&rest[..c.len_utf8()]);
+            c.len_utf8()
+        };
+        rest = &rest[taken..];
+    }
+    let (fingerprint, shape) = shape.finish();
+    let kind = first.as_deref().map_or(Kind::Other, Kind::of);
+    Statement { fingerprint, shape, kind, count: 1, tables: Vec::new(), tag: Tag::default(), control: false }
+}
+
+/// The names after FROM and JOIN, and after commas in a FROM list. A FROM inside a call (`extract(year from d)`)
+/// has no SELECT in its parentheses and is passed over.
+fn tables_of(statement: &[&Token], tables: &mut Vec<String>) {
+    #[derive(Clone, Copy, Default)]
+    struct Level {
+        select: bool,
+        in_from: bool,
+    }
+    let ctes = cte_names(statement);
+    let mut levels = vec![Level::default()];
+    let mut expects = false;
+    let mut at = 0;
+    while at < statement.len() {
+        let word = lower(statement[at]);
+        let depth = levels.len() - 1;
+        let level = &mut levels[depth];
+        match word.as_str() {
+            "(" => {
+                levels.push(Level::default());
+                expects = false;
+            }
+            ")" => {
+                if depth > 0 {
+                    levels.pop();
+                }
+            }
+            "select" => *level = Level { select: true, in_from: false },
+            "from" if level.select || depth == 0 => {
+                level.in_from = true;
+                expects = true;
+            }
+            "join" => expects = true,
+            "," if level.in_from => expects = true,
+            "where" | "group" | "order" | "having" | "limit" | "union" | "intersect" | "except" | "window" => {
+                level.in_from = false;
+                expects = false;
+            }
+            "only" | "lateral" if expects => {}
+            _ if expects && is_name(statement[at]) => {
+                let (name, next) = dotted_name(statement, at);
+                let call = statement.get(next).is_some_and(|t| **t == Token::LParen);
+                if !call && !ctes.contains(&name) && !tables.contains(&name) {
+                    tables.push(name);
+                }
+                expects = false;
+                at = next;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// Names defined by WITH: a word before `AS (`, or before a column list and `AS (`.
+fn cte_names(statement: &[&Token]) -> Vec<String> {
+    if statement.first().is_none_or(|token| lower(token) != "with") {
+        return Vec::new();
+    }
+    let mut names = Vec::new();
+    for at in 1..statement.len().saturating_sub(1) {
+        let before = lower(statement[at - 1]);
+        if is_name(statement[at]) && matches!(before.as_str(), "with" | "recursive" | ",") {
+            let mut next = at + 1;
+            if *statement[next] == Token::LParen {
+                next += statement[next..].iter().take_while(|token| ***token != Token::RParen).count() + 1;
+            }
+            if statement.get(next).is_some_and(|token| lower(token) == "as") {
+                names.push(lower(statement[at]));
+            }
+        }
+    }
+    names
+}
+
+/// Joins `schema . table` and says where the name ends.
+fn dotted_name(statement: &[&Token], mut at: usize) -> (String, usize) {
+    let mut name = lower(statement[at]);
+    at += 1;
+    while at + 1 < statement.len() && *statement[at] == Token::Period && is_name(statement[at + 1]) {
+        name.push('.');
+        name.push_str(&lower(statement[at + 1]));
+        at += 2;
+    }
+    (name, at)
+}
+
+/// Housekeeping that a driver, a pool or a tool sends on its own account, and that costs the cluster next to nothing:
+/// empty texts, SHOW, SET and RESET, transactions' ends, queries over the catalogue alone, and a SELECT without FROM
+/// that calls nothing but what drivers ask at start-up (so `SELECT pg_sleep(60)` is a query like any other).
+fn is_control(statement: &[&Token], tables: &[String]) -> bool {
+    let first = statement.first().map_or(String::new(), |token| lower(token));
+    match Kind::of(&first) {
+        Kind::Empty | Kind::Show | Kind::Set | Kind::Reset => true,
+        Kind::Select if tables.is_empty() => {
+            !statement.iter().any(|token| lower(token) == "from")
+                && calls(statement).all(|call| is_start_up_call(&call))
+        }
+        Kind::Select => tables.iter().all(|table| is_catalogue(table)),
+        _ => false,
+    }
+}
+
+fn is_catalogue(table: &str) -> bool {
+    let bare = table.rsplit('.').next().unwrap_or(table);
+    table.starts_with("pg_catalog.") || table.starts_with("information_schema.") || bare.starts_with("pg_")
+}
+
+/// Names that are followed by a parenthesis.
+fn calls<'a>(statement: &'a [&'a Token]) -> impl Iterator<Item = String> + 'a {
+    statement.windows(2).filter(|pair| is_name(pair[0]) && *pair[1] == Token::LParen).map(|pair| lower(pair[0]))
+}
+
+fn is_start_up_call(name: &str) -> bool {
+    const ASKED_AT_START_UP: [&str; 11] = [
+        "version",
+        "current_schema",
+        "current_schemas",
+        "current_database",
+        "current_user",
+        "current_setting",
+        "pg_backend_pid",
+        "pg_is_in_recovery",
+        "pg_encoding_to_char",
+        "set_config",
+        "now",
+    ];
+    ASKED_AT_START_UP.contains(&name)
+}
+
+fn is_name(token: &Token) -> bool {
+    matches!(token, Token::Word(_))
+}
+
+fn lower(token: &Token) -> String {
+    match token {
+        Token::Word(word) => word.value.to_ascii_lowercase(),
+        token if is_literal(token) => "?".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables(sql: &str) -> String {
+        Statement::read(sql).tables.join(" ")
+    }
+
+    #[test]
+    fn tables_come_from_joins_commas_and_subqueries() {
+        assert_eq!(tables("select * from a, s.b x join c on a.i = c.i where d in (select e from f)"), "a s.b c f");
+        assert_eq!(tables("select extract(year from day), substring(x from 1) from t"), "t");
+        assert_eq!(tables("with w(a) as (select 1 from u), v as (select 2) select * from w, v, t"), "u t");
+        assert_eq!(tables("select * from generate_series(1, 3) g, (select 1 from q) s"), "q");
+        assert_eq!(tables("delete from t where a in (select b from u)"), "t u");
+    }
+
+    #[test]
+    fn the_kind_is_that_of_the_first_statement() {
+        let kind = |sql| Statement::read(sql).kind;
+        assert_eq!(kind("/* x */ select 1"), Kind::Select);
+        assert_eq!(kind("-- nothing"), Kind::Empty);
+        assert_eq!(kind("start transaction; select 1"), Kind::Begin);
+        assert_eq!(kind("(select 1) union (select 2)"), Kind::Select);
+        assert_eq!(kind("selec 'open"), Kind::Other);
+        assert_eq!(Statement::read("select 1; ; select 2;").count, 2);
+    }
+
+    #[test]
+    fn housekeeping_is_told_from_queries() {
+        for sql in [
+            "",
+            "SELECT 1",
+            "select version()",
+            "show transaction isolation level",
+            "set extra_float_digits = 3",
+            "select c.relname from pg_catalog.pg_class c join pg_namespace n on n.oid = c.relnamespace",
+            "SELECT 1; SELECT current_schema()",
+        ] {
+            assert!(Statement::read(sql).control, "{sql}");
+        }
+        for sql in [
+            "select pg_sleep(60)",
+            "select 1 from lineitem",
+            "select * from pg_class, lineitem",
+            "select 1; select count(*) from t",
+            "begin",
+            "select count(*) from generate_series(1, 1000000000)",
+            "select 'open",
+        ] {
+            assert!(!Statement::read(sql).control, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_comment_anywhere_tags_the_query() {
+        let tag = Statement::read("select 1 /* punctual: class=etl */ from t").tag;
+        assert_eq!(tag.class.as_deref(), Some("etl"));
+    }
+}

@@ -1,0 +1,187 @@
+//! A plain snapshot of what the dispatcher knows, for the console, the metrics and the schema `punctual`.
+//!
+//! It is the only thing that they read. Times are instants of the dispatcher's clock, costs are dollars.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::{Cluster, Phase, Seat};
+use crate::dispatcher::{Decision, Dispatcher, LiveState};
+use crate::event::LossCause;
+use crate::id::{ClassId, ClusterId, QueryId, SessionId, Units};
+use crate::query::Query;
+use crate::tally::Tally;
+use crate::time::{Span, Time};
+
+/// What the dispatcher knows at one instant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// The instant.
+    pub now: Time,
+    /// The routing policy's name.
+    pub routing: String,
+    /// Clusters, those that are gone last.
+    pub clusters: Vec<ClusterView>,
+    /// Queries that have not ended, in the order of their ids.
+    pub queries: Vec<QueryView>,
+    /// Classes, in the order of the configuration.
+    pub classes: Vec<ClassView>,
+    /// Recent decisions, oldest first.
+    pub decisions: Vec<Decision>,
+    /// Queries that wait, control queries not counted.
+    pub waiting: u32,
+    /// Dollars spent by all clusters, gone ones included.
+    pub cost: f64,
+    /// Events that made no sense when they came: stale reports, unknown ids.
+    pub senseless: u64,
+    /// True while no new queries are taken.
+    pub shutting_down: bool,
+}
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterView {
+    /// Its identity.
+    pub id: ClusterId,
+    /// Its name in the configuration.
+    pub name: String,
+    /// Which start of it this is.
+    pub generation: u32,
+    /// Where it is in its life, and since when.
+    pub phase: Phase,
+    /// Since when.
+    pub since: Time,
+    /// Its size.
+    pub units: Units,
+    /// Queries that may run there at once.
+    pub slots: u32,
+    /// Queries that run there, control queries included.
+    pub running: u32,
+    /// Sessions that hold it without running anything.
+    pub pins: u32,
+    /// Cancelled queries that did not stop.
+    pub stuck: u32,
+    /// Queries ever placed there.
+    pub placed: u64,
+    /// True while its billing timer runs.
+    pub awake: bool,
+    /// Time billed.
+    pub active: Span,
+    /// Dollars.
+    pub cost: f64,
+    /// Why it failed last, if it did since it was last ready.
+    pub failed_by: Option<LossCause>,
+}
+
+/// A query that has not ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueryView {
+    /// Its identity.
+    pub id: QueryId,
+    /// Who sent it.
+    pub session: SessionId,
+    /// What it is.
+    pub query: Query,
+    /// When it arrived.
+    pub arrived: Time,
+    /// Where it runs and since when; None while it waits.
+    pub placed: Option<(ClusterId, Time)>,
+    /// True if it was told to stop.
+    pub cancelled: bool,
+}
+
+/// A class with what became of its queries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassView {
+    /// Its index.
+    pub id: ClassId,
+    /// Its name.
+    pub name: String,
+    /// Its latency target.
+    pub slo: Option<Span>,
+    /// Its queries that wait.
+    pub waiting: u32,
+    /// Its queries that run.
+    pub running: u32,
+    /// Its queries that have ended.
+    pub tally: Tally,
+}
+
+impl Dispatcher {
+    /// A snapshot as of `now`, which only billing depends on.
+    pub fn view(&self, now: Time) -> View {
+        let now = self.now.max(now);
+        let queries: Vec<QueryView> = self.live.values().map(query_view).collect();
+        let clusters = self.clusters.values().map(|cluster| cluster_view(cluster, now));
+        let gone = self.retired.iter().map(|retired| cluster_view(&retired.cluster, now));
+        View {
+            now,
+            routing: self.policy.routing.name().to_owned(),
+            classes: self.class_views(&queries),
+            queries,
+            cost: self.cost(now),
+            clusters: clusters.chain(gone).collect(),
+            decisions: self.decisions.iter().cloned().collect(),
+            waiting: self.waiting[Seat::Slot as usize].len() as u32,
+            senseless: self.senseless,
+            shutting_down: self.shutdown.is_some(),
+        }
+    }
+
+    /// Dollars spent up to `now` by all clusters, gone ones included.
+    pub fn cost(&self, now: Time) -> f64 {
+        self.retired_cost + self.clusters.values().map(|cluster| cluster.cost(now)).sum::<f64>()
+    }
+
+    fn class_views(&self, queries: &[QueryView]) -> Vec<ClassView> {
+        let classes = self.policy.classes.iter().zip(&self.tallies).enumerate();
+        classes
+            .map(|(index, (class, tally))| {
+                let id = ClassId(index as u32);
+                let of_class = || queries.iter().filter(|q| q.query.class == id);
+                ClassView {
+                    id,
+                    name: class.name.clone(),
+                    slo: class.slo,
+                    waiting: of_class().filter(|q| q.placed.is_none()).count() as u32,
+                    running: of_class().filter(|q| q.placed.is_some()).count() as u32,
+                    tally: tally.clone(),
+                }
+            })
+            .collect()
+    }
+}
+
+fn query_view(live: &crate::dispatcher::Live) -> QueryView {
+    let (placed, cancelled) = match live.state {
+        LiveState::Waiting { .. } => (None, false),
+        LiveState::Running { cluster, placed, cancel } => (Some((cluster, placed)), cancel.is_some()),
+    };
+    QueryView {
+        id: live.query.id,
+        session: live.query.session,
+        query: live.query.clone(),
+        arrived: live.arrived,
+        placed,
+        cancelled,
+    }
+}
+
+fn cluster_view(cluster: &Cluster, now: Time) -> ClusterView {
+    ClusterView {
+        id: cluster.id,
+        name: cluster.spec.name.clone(),
+        generation: cluster.generation.0,
+        phase: cluster.phase,
+        since: cluster.since,
+        units: cluster.spec.units,
+        slots: cluster.spec.slots,
+        running: cluster.running.len() as u32,
+        pins: cluster.idle_pins.len() as u32,
+        stuck: cluster.stuck.len() as u32,
+        placed: cluster.placed,
+        awake: cluster.timer.awake(now),
+        active: cluster.timer.active(now),
+        cost: cluster.cost(now),
+        failed_by: cluster.failed_by,
+    }
+}
