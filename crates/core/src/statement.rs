@@ -229,10 +229,8 @@ fn tables_of(statement: &[&Token], tables: &mut Vec<String>) {
                 levels.push(Level::default());
                 expects = false;
             }
-            ")" => {
-                if depth > 0 {
-                    levels.pop();
-                }
+            ")" if depth > 0 => {
+                levels.pop();
             }
             "select" => *level = Level { select: true, in_from: false },
             "from" if level.select || depth == 0 => {

@@ -1,0 +1,186 @@
+//! What passes between sessions and the driver.
+//!
+//! ```text
+//!   session ── Event, About ──▶ driver ── handle ──▶ dispatcher
+//!      ▲                          │
+//!      └──────── Order ◀──────────┘   (one mailbox per session)
+//! ```
+//!
+//! A session reports what happened as core's own events and is told what to do through its mailbox. The rows never
+//! come this way: they go from the cluster's connection to the client inside the session.
+
+use std::sync::Arc;
+
+use punctual_core::event::{Abandoned, PinEnd, Refusal};
+use punctual_core::id::{QueryId, SessionId};
+use punctual_core::query::Query;
+use punctual_core::{Event, view::View};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::relay::Pool;
+
+/// Orders that a mailbox holds. A session is never owed more than a verdict, a cancel, an abandonment and a farewell
+/// at once; what does not fit is reported and dropped.
+pub const MAILBOX: usize = 16;
+
+/// Reports on their way to the driver. Sessions wait when it is full.
+pub const REPORTS: usize = 16_384;
+
+/// What the driver tells a session.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// Run the query there.
+    Run {
+        /// The query.
+        query: QueryId,
+        /// Connections to the cluster that it was given.
+        on: Arc<Pool>,
+    },
+    /// Do not run the query; tell the client why.
+    Refuse {
+        /// The query.
+        query: QueryId,
+        /// Why.
+        because: Refusal,
+    },
+    /// Ask the cluster to stop the query.
+    Cancel {
+        /// The query.
+        query: QueryId,
+    },
+    /// Do not wait for the query's cluster any longer: answer the client, close the connection to the cluster.
+    Abandon {
+        /// The query.
+        query: QueryId,
+        /// Why.
+        because: Abandoned,
+    },
+    /// Give up the pinned connection; tell the client and end the session.
+    EndPin {
+        /// Why.
+        because: PinEnd,
+    },
+    /// End the session once it is idle: the gateway is shutting down.
+    Farewell,
+}
+
+/// What the driver needs to know of a query besides what decisions do: for history and views.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The user that connected.
+    pub user: Arc<str>,
+    /// The database that it connected to.
+    pub database: Arc<str>,
+    /// Its application name, possibly empty.
+    pub application: Arc<str>,
+    /// The text as it came.
+    pub text: Arc<str>,
+    /// Its literal-free shape.
+    pub shape: Arc<str>,
+}
+
+/// What sessions and surfaces send to the driver.
+#[derive(Debug)]
+pub enum Report {
+    /// A session begins; orders for it go here.
+    Joined {
+        /// The session.
+        session: SessionId,
+        /// Its mailbox.
+        mailbox: mpsc::Sender<Order>,
+    },
+    /// A query arrived.
+    Arrived {
+        /// The query.
+        query: Query,
+        /// The rest of it.
+        about: About,
+    },
+    /// Anything else that happened.
+    Happened(Event),
+    /// A ready cluster for statements that are not queries (Parse and Describe alone), which are not counted. None if
+    /// there is none.
+    AnyCluster {
+        /// Where the answer goes.
+        answer: oneshot::Sender<Option<Arc<Pool>>>,
+    },
+    /// A connection to this cluster could not be had: find out whether it is still there.
+    Doubtful {
+        /// Its connections.
+        pool: Arc<Pool>,
+    },
+    /// A snapshot is wanted.
+    Look {
+        /// Where it goes.
+        answer: oneshot::Sender<Snapshot>,
+    },
+}
+
+/// What the driver knows, for views.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The dispatcher's view.
+    pub view: View,
+    /// What is known besides of the queries that are live.
+    pub about: Vec<(QueryId, About)>,
+    /// Invariants found broken so far.
+    pub broken: u64,
+    /// True if decisions are made by the fallback.
+    pub degraded: bool,
+    /// Sessions that are connected.
+    pub sessions: u32,
+}
+
+/// The driver, as sessions and surfaces see it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Link {
+    reports: mpsc::Sender<Report>,
+}
+
+/// The driver has ended, and with it the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriverGone;
+
+impl Link {
+    /// A link and the end that the driver reads.
+    pub fn new() -> (Link, mpsc::Receiver<Report>) {
+        let (reports, receiver) = mpsc::channel(REPORTS);
+        (Link { reports }, receiver)
+    }
+
+    /// Sends a report, waiting while the driver is behind.
+    ///
+    /// # Errors
+    /// If the driver has ended.
+    pub async fn report(&self, report: Report) -> Result<(), DriverGone> {
+        self.reports.send(report).await.map_err(|_| DriverGone)
+    }
+
+    /// Sends an event.
+    ///
+    /// # Errors
+    /// If the driver has ended.
+    pub async fn happened(&self, event: Event) -> Result<(), DriverGone> {
+        self.report(Report::Happened(event)).await
+    }
+
+    /// A snapshot of what the driver knows.
+    ///
+    /// # Errors
+    /// If the driver has ended.
+    pub async fn look(&self) -> Result<Snapshot, DriverGone> {
+        let (answer, snapshot) = oneshot::channel();
+        self.report(Report::Look { answer }).await?;
+        snapshot.await.map_err(|_| DriverGone)
+    }
+
+    /// Connections to any ready cluster, for statements that are not queries.
+    ///
+    /// # Errors
+    /// If the driver has ended.
+    pub async fn any_cluster(&self) -> Result<Option<Arc<Pool>>, DriverGone> {
+        let (answer, pool) = oneshot::channel();
+        self.report(Report::AnyCluster { answer }).await?;
+        pool.await.map_err(|_| DriverGone)
+    }
+}

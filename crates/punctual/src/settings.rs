@@ -1,0 +1,205 @@
+//! What a gateway runs with: complete and validated.
+//!
+//! The configuration file says what was written ([`crate::config`]); this says what it means. Nothing here is
+//! optional in the sense of "take the default": every default has been filled in, every path is absolute or relative to
+//! the working directory, and what could not work has been refused with the key that is to blame.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use punctual_core::Policy;
+use punctual_core::cluster::Spec;
+use punctual_core::time::Span;
+
+/// Everything that a gateway needs to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This gateway's number, in the upper bits of query ids and cancel keys.
+    pub gateway: u16,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// Where clients connect with the Postgres wire. Loopback: without authentication only this machine is trusted.
+    pub listen: SocketAddr,
+    /// Where HTTP is served, on loopback too; None: nowhere.
+    pub http: Option<SocketAddr>,
+    /// Bounds of the front door.
+    pub door: Door,
+    /// Where ended queries are recorded.
+    pub history: History,
+    /// Where events and commands are recorded.
+    pub journal: Journal,
+    /// The rules of every decision.
+    pub policy: Policy,
+    /// The clusters to have from the start.
+    pub clusters: Vec<Cluster>,
+    /// How long a shutdown may take to finish what is here.
+    pub shutdown_within: Span,
+}
+
+/// Bounds of the front door.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Door {
+    /// Sessions at once; one more is refused with 53300.
+    pub max_sessions: u32,
+    /// The largest protocol message, and the most that is buffered of a pipeline before its Sync.
+    pub max_message: usize,
+    /// How long a client may take from connecting to its start-up message.
+    pub startup_within: Span,
+    /// Prepared statements that a session may have.
+    pub max_statements: u32,
+    /// Connections to one cluster that may lie idle.
+    pub max_idle_connections: u32,
+    /// How long connecting to a cluster may take.
+    pub connect_within: Span,
+}
+
+/// Where ended queries are recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct History {
+    /// The directory.
+    pub dir: PathBuf,
+    /// The most that it may hold, in bytes; the oldest hours go first.
+    pub max_bytes: u64,
+    /// What of a query's text is written down.
+    pub sql: RecordSql,
+}
+
+/// What history keeps of a query's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordSql {
+    /// The shape, without literals.
+    Shape,
+    /// The text as it came.
+    Text,
+    /// Nothing but the fingerprint.
+    Nothing,
+}
+
+/// Where events and commands are recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Journal {
+    /// The directory.
+    pub dir: PathBuf,
+    /// The most that it may hold, in bytes; the oldest segments go first.
+    pub max_bytes: u64,
+    /// How large a segment grows before the next begins, with a checkpoint.
+    pub segment_bytes: u64,
+}
+
+/// A cluster of the configuration.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// What decisions need to know of it.
+    pub spec: Spec,
+    /// How it is had.
+    pub kind: ClusterKind,
+}
+
+/// How a cluster is had.
+#[derive(Clone, Debug)]
+pub enum ClusterKind {
+    /// A child process with DataFusion.
+    Embedded(Embedded),
+    /// A child process that answers when a simulated cluster would.
+    Simulated {
+        /// How many simulated seconds pass in a real one.
+        time_scale: f64,
+    },
+    /// Something that speaks the Postgres wire and is there already.
+    Address(Endpoint),
+}
+
+/// An embedded cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Embedded {
+    /// Where its tables come from.
+    pub tables: Tables,
+    /// Worker threads for each unit of its size.
+    pub threads_per_unit: u32,
+    /// Bytes of memory for each unit of its size.
+    pub memory_per_unit: u64,
+}
+
+/// Where the tables of an embedded cluster come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tables {
+    /// Directories of Parquet files.
+    Dirs(Vec<PathBuf>),
+    /// TPC-H, generated once into the cache.
+    Tpch {
+        /// 1 is about a gigabyte of text.
+        scale_factor: f64,
+    },
+}
+
+/// Where to connect, and as whom.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Where it listens.
+    pub address: Address,
+    /// The user to connect as; None: the client's.
+    pub user: Option<String>,
+    /// The password for that user.
+    pub password: Option<Secret>,
+    /// The database to connect to; None: the client's.
+    pub database: Option<String>,
+}
+
+/// Where a cluster listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A host name or address, and a port.
+    Tcp {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Address::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// A secret that no log, error or snapshot shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a secret.
+    pub fn new(secret: String) -> Secret {
+        Secret(secret)
+    }
+
+    /// The secret itself, for the one who has to present it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+impl Default for Door {
+    fn default() -> Door {
+        Door {
+            max_sessions: 1_000,
+            max_message: 64 << 20,
+            startup_within: Span::from_secs(60),
+            max_statements: 1_000,
+            max_idle_connections: 16,
+            connect_within: Span::from_secs(10),
+        }
+    }
+}
