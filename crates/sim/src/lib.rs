@@ -16,6 +16,7 @@ pub mod agenda;
 pub mod journal;
 pub mod outcome;
 pub mod run;
+pub mod scenario;
 pub mod workload;
 pub mod world;
 

@@ -12,7 +12,8 @@ use crate::outcome::{Outcome, Tracker};
 use crate::workload::Arrival;
 use crate::world::World;
 
-/// Runs a workload to its end: until nothing is left that could happen. `seed` is the dispatcher's; the workload and
+/// Runs a workload to its end: until nothing is left that could happen. (Clusters of a limited life are started again for
+/// ever; a world that has those needs a shutdown in its script.) `seed` is the dispatcher's; the workload and
 /// the world bring their own chance.
 pub fn run(seed: u64, workload: impl Iterator<Item = Arrival>, world: World, policy: Policy) -> Outcome {
     let mut run = Run::new(Dispatcher::new(seed, policy), workload, world);
