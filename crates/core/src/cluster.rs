@@ -140,6 +140,8 @@ pub struct Cluster {
     /// Queries that were told to stop and may be running on, their sessions gone. They hold no seat: a cluster with
     /// such a query drains and is replaced.
     pub stuck: BTreeSet<QueryId>,
+    /// True if another like it is to start when it is gone.
+    pub leaves_a_place: bool,
     /// Queries ever placed there.
     pub placed: u64,
     /// Its billing timer.
@@ -160,6 +162,7 @@ impl Cluster {
             running: BTreeMap::new(),
             idle_pins: BTreeMap::new(),
             stuck: BTreeSet::new(),
+            leaves_a_place: false,
             placed: 0,
             timer,
         }

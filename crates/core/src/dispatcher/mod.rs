@@ -178,7 +178,7 @@ impl Dispatcher {
             Event::ClusterLost { cluster, generation, cause } => {
                 self.cluster_lost(cluster, generation, cause, commands);
             }
-            Event::ClusterStopped { cluster, generation } => self.cluster_stopped(cluster, generation),
+            Event::ClusterStopped { cluster, generation } => self.cluster_stopped(cluster, generation, commands),
             Event::DrainWanted { cluster } => self.drain(cluster, commands),
             Event::ShutdownWanted { within } => self.shut_down(within),
             Event::PolicyAdopted(policy) => self.adopt(*policy),

@@ -3,7 +3,7 @@
 use super::{CancelSent, Decision, Dispatcher, Due, Hold, Live, LiveState, Pin, seat_of};
 use crate::class;
 use crate::cluster::{Phase, Seat};
-use crate::event::{Abandoned, Command, Outcome, PinEnd, Refusal};
+use crate::event::{Abandoned, Command, LossCause, Outcome, PinEnd, Refusal};
 use crate::id::{ClusterId, QueryId, SessionId};
 use crate::query::{Ended, Query, SqlState, Status, violated};
 use crate::route::{Candidate, Router, Why};
@@ -153,12 +153,15 @@ impl Dispatcher {
         let Some((session, seat, cancelled)) = self.running_on(id, from) else { return self.makes_no_sense() };
         let pinned = self.sessions.get(&session).is_some_and(|hold| hold.pin.is_some());
         self.leave_seat(id, None);
-        if pinned {
+        if cancelled {
+            self.release_pin(session);
+            self.refuse(id, Refusal::Cancelled, commands);
+        } else if pinned {
             // Its transaction was on that cluster and cannot go elsewhere.
             self.release_pin(session);
+            let because = Abandoned::ClusterLost { cause: LossCause::Unreachable };
+            commands.push(Command::Abandon { query: id, because });
             self.end(id, Status::Lost, Traces::default(), commands);
-        } else if cancelled {
-            self.end(id, Status::Cancelled, Traces::default(), commands);
         } else {
             self.wait_again(id, from, seat);
             self.place_waiting(commands);
