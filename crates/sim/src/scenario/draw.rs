@@ -78,8 +78,8 @@ fn policy(dice: &mut Dice) -> Policy {
         routing: dice.one_of(&Routing::ALL),
         classes,
         violation_target: 0.05,
-        max_waiting: dice.one_of(&[0, 1, 3, 20, 1_000]),
-        wait_limit: dice.span(0.01, 100.0),
+        max_waiting: dice.one_of(&[0, 1, 3, 20, 100, 1_000]),
+        wait_limit: dice.span(0.05, 300.0),
         control_slots: dice.one_of(&[0, 1, 2, 4]),
         pin_idle: dice.span(0.01, 20.0),
         cancel_grace: dice.span(0.01, 5.0),
@@ -88,7 +88,7 @@ fn policy(dice: &mut Dice) -> Policy {
         retry_first: dice.span(0.01, 2.0),
         retry_most: dice.span(0.1, 10.0),
         decisions_kept: dice.one_of(&[0, 1, 10, 100]),
-        max_clusters: dice.one_of(&[1, 2, 4, 8]),
+        max_clusters: dice.one_of(&[1, 4, 8]),
     }
 }
 
@@ -109,7 +109,7 @@ fn pattern(dice: &mut Dice, rate: f64, horizon: Span) -> Pattern {
 /// Shares whose sizes lie around the mean gap between arrivals, so that there is contention.
 fn mix(dice: &mut Dice, classes: u32, gap: f64) -> Mix {
     let share = |dice: &mut Dice| {
-        let mean = dice.span(gap / 20.0, gap * 20.0);
+        let mean = dice.span(gap / 20.0, gap * 8.0);
         let cv = dice.between(1.0, 4.0);
         let sizes = [
             Size::Fixed(mean),
@@ -124,7 +124,7 @@ fn mix(dice: &mut Dice, classes: u32, gap: f64) -> Mix {
             slo: dice.sometimes(0.7).then(|| dice.span(gap / 10.0, gap * 100.0)),
             size: dice.one_of(&sizes),
             most_units: dice.one_of(&[1, 2, 8]),
-            statements: dice.one_of(&[1, 1, 2, 6]),
+            statements: dice.one_of(&[1, 1, 3, 8]),
             think: dice.span(0.001, 5.0),
         }
     };
@@ -135,8 +135,8 @@ fn mix(dice: &mut Dice, classes: u32, gap: f64) -> Mix {
 
 fn conditions(dice: &mut Dice) -> Conditions {
     Conditions {
-        start_least: dice.delay(20.0),
-        start_more: dice.delay(10.0),
+        start_least: dice.delay(5.0),
+        start_more: dice.delay(5.0),
         start_failures: dice.fault(0.7),
         stop: dice.delay(5.0),
         life: if dice.sometimes(0.3) { Some(dice.span(1.0, 100.0)) } else { None },
@@ -156,8 +156,9 @@ fn conditions(dice: &mut Dice) -> Conditions {
 /// Clusters at the start and later, some drained, perhaps other rules, in the end a shutdown.
 fn script(dice: &mut Dice, horizon: Span, policy: &Policy) -> Vec<(Time, Event)> {
     let mut script = Vec::new();
-    for number in 0..dice.0.below(5) {
-        let at = if dice.sometimes(0.7) { Time::ZERO } else { dice.at(horizon) };
+    let clusters = if dice.sometimes(0.05) { 0 } else { 1 + dice.0.below(4) };
+    for number in 0..clusters {
+        let at = if dice.sometimes(0.8) { Time::ZERO } else { dice.at(horizon) };
         let spec = Spec {
             name: format!("cluster{number}"),
             units: Units(dice.one_of(&[1, 2, 4, 8])),
@@ -180,7 +181,7 @@ fn script(dice: &mut Dice, horizon: Span, policy: &Policy) -> Vec<(Time, Event)>
     }
     // Some are shut down in the middle, the others once all has long been quiet: clusters that keep dying are started
     // again for ever.
-    let at = if dice.sometimes(0.5) { dice.at(horizon) } else { Time::ZERO + horizon + dice.span(60.0, 300.0) };
+    let at = if dice.sometimes(0.3) { dice.at(horizon) } else { Time::ZERO + horizon + dice.span(60.0, 300.0) };
     script.push((at, Event::ShutdownWanted { within: dice.span(0.01, 30.0) }));
     script
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Failure, random, run};
+use super::{Failure, Seen, random, run};
 
 /// What came of many scenarios.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,6 +13,8 @@ pub struct Summary {
     pub events: u64,
     /// Queries that arrived there.
     pub queries: u64,
+    /// What occurred there.
+    pub seen: Seen,
     /// What went wrong, by seed: 16 of them at most.
     pub failures: Vec<Failure>,
 }
@@ -60,6 +62,7 @@ impl Summary {
             Ok(report) => {
                 self.events += report.outcome.events;
                 self.queries += report.arrived;
+                self.saw(report.seen);
             }
             Err(failure) => {
                 failed.fetch_add(1, Ordering::Relaxed);
@@ -75,6 +78,13 @@ impl Summary {
         self.events += other.events;
         self.queries += other.queries;
         self.failures.extend(other.failures);
+        self.saw(other.seen);
         self
+    }
+
+    fn saw(&mut self, seen: Seen) {
+        for (name, count) in seen {
+            *self.seen.entry(name).or_default() += count;
+        }
     }
 }

@@ -9,6 +9,7 @@
 mod bill;
 mod draw;
 mod many;
+mod seen;
 mod watch;
 
 use std::fmt;
@@ -29,6 +30,7 @@ use watch::Watch;
 
 pub use draw::random;
 pub use many::{Summary, many};
+pub use seen::Seen;
 
 /// All that a run depends on.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +58,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// Queries that arrived.
     pub arrived: u64,
+    /// What occurred.
+    pub seen: Seen,
 }
 
 /// Something that must hold did not.
@@ -141,9 +145,10 @@ impl Recording {
 fn checked(scenario: &Scenario, record: &mut Recording) -> Result<Report, String> {
     let mut run = scenario.start();
     let mut watch = Watch::new(&scenario.policy);
-    let mut tracker = Tracker::default();
+    let (mut tracker, mut seen) = (Tracker::default(), Seen::new());
     while let Some(step) = run.step() {
         tracker.take(&step);
+        seen::count(&mut seen, &step.event, step.commands);
         record.take(Entry::of(&step), step.dispatcher)?;
         watch.take(step.now, &step.event, step.commands)?;
         if let Some(broken) = check(step.dispatcher).first() {
@@ -164,7 +169,7 @@ fn checked(scenario: &Scenario, record: &mut Recording) -> Result<Report, String
     }
     replays(scenario, record, run.dispatcher())?;
     same_again(scenario, &outcome)?;
-    Ok(Report { outcome, arrived: watch.arrived })
+    Ok(Report { outcome, arrived: watch.arrived, seen })
 }
 
 /// The dispatcher itself must know that nothing is left.
