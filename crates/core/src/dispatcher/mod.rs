@@ -16,6 +16,8 @@
 
 mod clusters;
 mod queries;
+#[cfg(test)]
+mod tests;
 mod timers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
