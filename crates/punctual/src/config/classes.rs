@@ -1,0 +1,98 @@
+//! `[[class]]`: which queries are treated alike, and when they are late.
+
+use std::collections::BTreeSet;
+
+use punctual_core::class::{Class, DEFAULT, Rule};
+use punctual_core::statement::Kind;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::keys::RULE;
+use super::section::Section;
+use super::value::{self, Wrong};
+
+/// Classes that a file may define. Each is a label of every metric, and their rules are tried one by one.
+const MAX_CLASSES: usize = 256;
+
+/// The built-in classes with what the file says of them, then the file's own in their order.
+pub(super) fn read(sections: &[Section<'_>]) -> Vec<Class> {
+    let mut classes = Class::built_in();
+    let mut seen = BTreeSet::new();
+    for (index, section) in sections.iter().enumerate() {
+        if index == MAX_CLASSES {
+            section.complain_of_all(
+                format!("there are more than {MAX_CLASSES} classes"),
+                "put queries that are alike into one",
+            );
+        }
+        let (name, slo) = (section.text("name"), section.span("slo"));
+        let rules = rules(section);
+        let Some(name) = name else { continue };
+        if !seen.insert(name.clone()) {
+            section.complain(
+                "name",
+                format!("there is a class \"{name}\" already"),
+                "give one of them another name, or join them",
+            );
+            continue;
+        }
+        match name.as_str() {
+            "control" => section.complain(
+                "name",
+                "\"control\" is built in: what drivers and tools send on their own account, which is never late",
+                "give the class another name",
+            ),
+            "default" if section.has("match") => section.complain(
+                "match",
+                "\"default\" takes what no rule matches, so it has none itself",
+                "leave `match` out, or give the class another name",
+            ),
+            "default" => classes[DEFAULT.0 as usize].slo = slo,
+            _ => classes.push(Class { name, rules, slo }),
+        }
+        if slo.is_some_and(|slo| slo.micros() == 0) {
+            section.complain(
+                "slo",
+                "no query answers in no time at all",
+                "write how long its queries may take, or leave it out",
+            );
+        }
+    }
+    classes
+}
+
+fn rules(section: &Section<'_>) -> Vec<Rule> {
+    section
+        .list("match", "rules")
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, item)| rule(section, index, item))
+        .collect()
+}
+
+fn rule<'f>(class: &Section<'f>, index: usize, item: &'f Spanned<DeValue<'f>>) -> Option<Rule> {
+    let called = format!("{}[{}]", class.key_called("match"), index + 1);
+    let written = match value::table(item.get_ref()) {
+        Ok(written) => written,
+        Err(Wrong { found, fix }) => {
+            class.file().note(item.span().start, &called, found, fix);
+            return None;
+        }
+    };
+    let section = Section::new(class.file(), &RULE, called, Some(written), item.span().start);
+    if written.is_empty() {
+        section.complain_of_all(
+            "a rule without conditions would take every query",
+            "write one, or leave the queries to the class `default`",
+        );
+    }
+    let kind = section.choice("statement").and_then(|name| Kind::ALL.into_iter().find(|kind| kind.name() == name));
+    Some(Rule {
+        user: section.text("user"),
+        database: section.text("database"),
+        application: section.text("application"),
+        kind,
+        // Tables are found in lower case.
+        table: section.text("table").map(|table| table.to_lowercase()),
+    })
+}

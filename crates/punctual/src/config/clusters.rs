@@ -1,0 +1,200 @@
+//! `[[cluster]]`: what there is to run queries on.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use punctual_core::billing::Price;
+use punctual_core::cluster::Spec;
+use punctual_core::id::Units;
+
+use super::keys::ONLY_FOR;
+use super::section::Section;
+use super::value::{self, Wrong, quoted};
+use crate::settings::{Address, Cluster, ClusterKind, Embedded, Endpoint, Secret, Tables};
+
+/// Slots for each unit of size, where they are not written.
+const SLOTS_PER_UNIT: u32 = 4;
+
+/// The largest file that is read as a password.
+const MAX_SECRET: u64 = 4_096;
+
+/// The clusters in the order of the file.
+pub(super) fn read(sections: &[Section<'_>], max_clusters: u32) -> Vec<Cluster> {
+    let mut clusters = Vec::with_capacity(sections.len());
+    let mut seen = BTreeSet::new();
+    for (index, section) in sections.iter().enumerate() {
+        if index == max_clusters as usize {
+            section.complain_of_all(
+                format!("there are more than {max_clusters} clusters"),
+                "raise `policy.max_clusters`, or leave some out",
+            );
+        }
+        let cluster = cluster(section);
+        let name = &cluster.spec.name;
+        if !name.is_empty() && !seen.insert(name.clone()) {
+            section.complain("name", format!("there is a cluster \"{name}\" already"), "give one of them another name");
+        }
+        clusters.push(cluster);
+    }
+    clusters
+}
+
+fn cluster(section: &Section<'_>) -> Cluster {
+    let kind = section.choice("kind");
+    for (owner, keys) in ONLY_FOR.iter().filter(|(owner, _)| kind.is_some_and(|kind| kind != *owner)) {
+        for key in keys.iter().filter(|key| section.has(key)) {
+            section.complain(key, format!("only clusters of kind \"{owner}\" have it"), "leave it out");
+        }
+    }
+    let units = section.count32("size");
+    let spec = Spec {
+        name: section.text("name").unwrap_or_default(),
+        units: Units(units),
+        slots: if section.has("slots") { section.count32("slots") } else { units.saturating_mul(SLOTS_PER_UNIT) },
+        price: Price {
+            per_unit_hour: section.number("price_per_unit_hour").unwrap_or_default(),
+            minimum: section.span_or_default("minimum_billed"),
+        },
+        killable: kind != Some("postgres"),
+    };
+    let kind = match kind {
+        Some("postgres") => ClusterKind::Address(endpoint(section)),
+        Some("simulated") => ClusterKind::Simulated { time_scale: section.number("time_scale").unwrap_or(1.0) },
+        Some("embedded") => ClusterKind::Embedded(embedded(section)),
+        // Noted already; what stands here is not used.
+        _ => ClusterKind::Simulated { time_scale: 1.0 },
+    };
+    Cluster { spec, kind }
+}
+
+fn embedded(section: &Section<'_>) -> Embedded {
+    let tables = match (section.has("tables"), section.has("tpch")) {
+        (true, true) => {
+            section.complain(
+                "tpch",
+                "`tables` is written too, and a cluster has one set of tables",
+                "leave one of them out",
+            );
+            Tables::Dirs(Vec::new())
+        }
+        (false, false) => {
+            section.complain_of_all(
+                "nothing says which tables it has",
+                "write `tables = [\"/path/of/parquet/files\"]`, or `tpch = 0.1` for generated ones",
+            );
+            Tables::Dirs(Vec::new())
+        }
+        (true, false) => Tables::Dirs(dirs(section)),
+        (false, true) => Tables::Tpch { scale_factor: section.number("tpch").unwrap_or_default() },
+    };
+    Embedded {
+        tables,
+        threads_per_unit: section.count32("threads_per_unit"),
+        memory_per_unit: section.bytes("memory_per_unit"),
+    }
+}
+
+/// The directories of `tables`, which must be there.
+fn dirs(section: &Section<'_>) -> Vec<PathBuf> {
+    let items = section.list("tables", "directories");
+    if items.is_empty() {
+        section.complain("tables", "it names no directory", "write at least one");
+    }
+    items
+        .into_iter()
+        .filter_map(|item| {
+            let note = |found: String, fix: &str| {
+                section.file().note(item.span().start, &section.key_called("tables"), found, fix);
+            };
+            match value::path(item.get_ref()) {
+                Err(Wrong { found, fix }) => {
+                    note(found, &fix);
+                    None
+                }
+                Ok(path) => {
+                    let path = section.file().base.join(path);
+                    if let Some(found) = not_a_directory(&path) {
+                        note(found, "write a directory that is there, with Parquet files in it");
+                    }
+                    Some(path)
+                }
+            }
+        })
+        .collect()
+}
+
+fn not_a_directory(path: &Path) -> Option<String> {
+    let shown = quoted(&path.display().to_string());
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => None,
+        Ok(_) => Some(format!("{shown} is not a directory")),
+        Err(cause) => Some(format!("cannot look into {shown}: {cause}")),
+    }
+}
+
+fn endpoint(section: &Section<'_>) -> Endpoint {
+    if !section.has("address") {
+        section.complain_of_all("`address` is missing", "write \"host:port\" or \"unix:/path/of/socket\"");
+    }
+    let user = section.text("user");
+    let password = password(section);
+    for key in ["password_env", "password_file"] {
+        if section.has(key) && !section.has("user") {
+            section.complain(key, "a password is of use only with the user whose it is", "write `user` too");
+        }
+    }
+    Endpoint {
+        address: section.address("address").unwrap_or(Address::Unix(PathBuf::new())),
+        user,
+        password,
+        database: section.text("database"),
+    }
+}
+
+/// The password, from the environment or from a file. Errors never show it.
+fn password(section: &Section<'_>) -> Option<Secret> {
+    if section.has("password_env") && section.has("password_file") {
+        section.complain("password_file", "`password_env` is written too", "leave one of them out");
+        return None;
+    }
+    let secret = if let Some(variable) = section.text("password_env") {
+        let secret = (section.file().env)(&variable);
+        if secret.is_none() {
+            let found = format!("the environment has no text in {}", quoted(&variable));
+            section.complain("password_env", found, "set it before starting, or use `password_file`");
+        }
+        secret?
+    } else {
+        let path = section.path("password_file")?;
+        match read_secret(&path) {
+            Ok(secret) => secret,
+            Err(cause) => {
+                let found = format!("cannot read {}: {cause}", quoted(&path.display().to_string()));
+                section.complain("password_file", found, "write a file with the password and nothing else");
+                return None;
+            }
+        }
+    };
+    if secret.is_empty() {
+        let key = if section.has("password_env") { "password_env" } else { "password_file" };
+        section.complain(key, "it holds an empty password", "put the password there, or leave the key out");
+    }
+    Some(Secret::new(secret))
+}
+
+fn read_secret(path: &Path) -> std::io::Result<String> {
+    let mut secret = String::new();
+    let file = fs::File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is not a file"));
+    }
+    file.take(MAX_SECRET + 1).read_to_string(&mut secret)?;
+    if secret.len() as u64 > MAX_SECRET {
+        return Err(std::io::Error::other(format!("it is larger than {MAX_SECRET} bytes")));
+    }
+    // Editors end files with a newline, which no password has.
+    secret.truncate(secret.trim_end_matches(['\n', '\r']).len());
+    Ok(secret)
+}

@@ -1,0 +1,203 @@
+//! From the configuration file to [`Settings`].
+//!
+//! ```text
+//!  punctual.toml ──(TOML with places)──▶ sections ──(bounds, defaults, names)──▶ Settings
+//!                                           │
+//!                                           └──▶ every problem: file, line, column, key, what, what to do
+//! ```
+//!
+//! [`keys`] is the one table of what can be written; the other files give it a meaning. Nothing downstream knows
+//! that there is a file.
+
+mod classes;
+mod clusters;
+#[cfg(test)]
+pub(crate) mod doc;
+mod error;
+mod keys;
+mod near;
+mod section;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::cell::RefCell;
+use std::fs;
+use std::io::Read;
+use std::num::NonZero;
+use std::path::Path;
+use std::thread;
+
+use punctual_core::Policy;
+use punctual_core::billing::Price;
+use punctual_core::class::Class;
+use punctual_core::cluster::Spec;
+use punctual_core::id::Units;
+use punctual_core::route::Routing;
+use toml::de::DeTable;
+
+pub use error::{ConfigError, Problem};
+pub use keys::markdown;
+pub(crate) use value::bytes_text;
+
+use crate::settings::{Cluster, ClusterKind, Door, Embedded, History, Journal, RecordSql, Settings, Tables};
+use section::{File, Section};
+
+/// The largest file that is read, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Reads the file at `path`. Relative paths in it start at its directory.
+///
+/// # Errors
+/// If it cannot be read, or with everything that is wrong in it.
+pub fn load(path: &Path) -> Result<Settings, ConfigError> {
+    let unreadable = |cause| ConfigError::Unreadable { path: path.to_owned(), cause };
+    let mut text = String::new();
+    let file = fs::File::open(path).map_err(unreadable)?;
+    file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(ConfigError::TooLarge { path: path.to_owned(), limit: MAX_FILE });
+    }
+    parse(&text, path)
+}
+
+/// Reads `text` as if it stood in the file `origin`, which need not exist.
+///
+/// # Errors
+/// With everything that is wrong in it.
+pub fn parse(text: &str, origin: &Path) -> Result<Settings, ConfigError> {
+    parse_within(text, origin, &|variable| std::env::var(variable).ok())
+}
+
+/// The same, with this environment.
+fn parse_within(text: &str, origin: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Settings, ConfigError> {
+    let base = origin.parent().unwrap_or(Path::new(""));
+    let file = File { text, base, env, problems: RefCell::default() };
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        file.note(error.span().map_or(0, |span| span.start), "", sentence(error.message()), "");
+    }
+    // After a mistake in the TOML itself, what follows is guesswork.
+    let settings = errors.is_empty().then(|| settings(&file, document.get_ref()));
+    let problems = file.noted();
+    match settings {
+        Some(settings) if problems.is_empty() => Ok(settings),
+        _ => Err(ConfigError::Wrong { origin: origin.to_owned(), problems }),
+    }
+}
+
+/// What a gateway runs with if there is no file: two embedded clusters of different size over TPC-H data, with as
+/// many threads as the machine has cores (but at most 8, and at least one each).
+pub fn default_settings() -> Settings {
+    let cores = thread::available_parallelism().map_or(2, NonZero::get).clamp(2, 8) as u32;
+    let small = (cores / 3).max(1);
+    let empty = DeTable::new();
+    let file = File { text: "", base: Path::new(""), env: &|_| None, problems: RefCell::default() };
+    let mut settings = settings(&file, &empty);
+    settings.clusters = vec![demo_cluster("small", small), demo_cluster("large", cores - small)];
+    settings
+}
+
+fn demo_cluster(name: &str, units: u32) -> Cluster {
+    let spec =
+        Spec { name: name.to_owned(), units: Units(units), slots: 4 * units, price: Price::default(), killable: true };
+    let tables = Tables::Tpch { scale_factor: 0.1 };
+    Cluster { spec, kind: ClusterKind::Embedded(Embedded { tables, threads_per_unit: 1, memory_per_unit: 512 << 20 }) }
+}
+
+/// What the document means. What cannot be meant is noted in the file, and a default stands in for it.
+fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>) -> Settings {
+    file.check_names(document);
+    let gateway = file.section(document, &keys::GATEWAY);
+    let state_dir = gateway.path("state_dir").unwrap_or_default();
+    let classes = classes::read(&file.sections(document, &keys::CLASS));
+    let policy = policy(&file.section(document, &keys::POLICY), classes);
+    let clusters = clusters::read(&file.sections(document, &keys::CLUSTER), policy.max_clusters);
+    if !document.contains_key("cluster") {
+        file.note(0, "cluster", "there is none, so no query could run", "write at least one [[cluster]]");
+    }
+    let (listen, http) = (gateway.listen("listen"), gateway.listen("http"));
+    if listen.is_none() {
+        gateway.complain("listen", "without it no query can come in", "write an address and a port");
+    }
+    if http.is_some_and(|http| http.port() != 0 && Some(http) == listen) {
+        gateway.complain("http", "`listen` has the same address", "write another port");
+    }
+    Settings {
+        gateway: gateway.count("id") as u16,
+        seed: gateway.count("seed"),
+        listen: listen.unwrap_or_else(|| ([127, 0, 0, 1], 0).into()),
+        http,
+        door: door(&gateway),
+        history: history(&file.section(document, &keys::HISTORY), &state_dir),
+        journal: journal(&file.section(document, &keys::JOURNAL), &state_dir),
+        policy,
+        clusters,
+        shutdown_within: gateway.span_or_default("shutdown_within"),
+    }
+}
+
+fn door(gateway: &Section<'_>) -> Door {
+    Door {
+        max_sessions: gateway.count32("max_sessions"),
+        max_message: gateway.bytes("max_message") as usize,
+        startup_within: gateway.span_or_default("startup_within"),
+        max_statements: gateway.count32("max_statements"),
+        max_idle_connections: gateway.count32("max_idle_connections"),
+        connect_within: gateway.span_or_default("connect_within"),
+    }
+}
+
+fn history(section: &Section<'_>, state_dir: &Path) -> History {
+    let sql = match section.choice("sql") {
+        Some("text") => RecordSql::Text,
+        Some("nothing") => RecordSql::Nothing,
+        _ => RecordSql::Shape,
+    };
+    let dir = section.path("dir").unwrap_or_else(|| state_dir.join("history"));
+    History { dir, max_bytes: section.bytes("max_bytes"), sql }
+}
+
+fn journal(section: &Section<'_>, state_dir: &Path) -> Journal {
+    let (max_bytes, segment_bytes) = (section.bytes("max_bytes"), section.bytes("segment_bytes"));
+    if segment_bytes > max_bytes / 2 {
+        section.complain(
+            "segment_bytes",
+            format!("two segments of {} do not fit `max_bytes`", bytes_text(segment_bytes)),
+            format!("write at most half of {}", bytes_text(max_bytes)),
+        );
+    }
+    Journal { dir: section.path("dir").unwrap_or_else(|| state_dir.join("journal")), max_bytes, segment_bytes }
+}
+
+fn policy(section: &Section<'_>, classes: Vec<Class>) -> Policy {
+    let (retry_first, retry_most) = (section.span_or_default("retry_first"), section.span_or_default("retry_most"));
+    if retry_first > retry_most {
+        section.complain(
+            if section.has("retry_first") { "retry_first" } else { "retry_most" },
+            format!("the first wait, {retry_first}, is longer than the longest, {retry_most}"),
+            "write `retry_first` no longer than `retry_most`",
+        );
+    }
+    Policy {
+        routing: section.choice("routing").and_then(Routing::named).unwrap_or(Routing::LeastOutstanding),
+        classes,
+        violation_target: section.number("violation_target").unwrap_or_default(),
+        max_waiting: section.count32("max_waiting"),
+        wait_limit: section.span_or_default("wait_limit"),
+        control_slots: section.count32("control_slots"),
+        pin_idle: section.span_or_default("pin_idle"),
+        cancel_grace: section.span_or_default("cancel_grace"),
+        drain_limit: section.span_or_default("drain_limit"),
+        start_limit: section.span_or_default("start_limit"),
+        retry_first,
+        retry_most,
+        decisions_kept: section.count32("decisions_kept"),
+        max_clusters: section.count32("max_clusters"),
+    }
+}
+
+/// What the TOML reader says, as one line of ours.
+fn sentence(message: &str) -> String {
+    message.split('\n').collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,493 @@
+//! What a file may say, and what is said of one that may not.
+
+use std::path::Path;
+
+use super::*;
+use crate::settings::{Address, ClusterKind};
+
+/// A file that is right, for lines to be added to.
+const CLUSTER: &str = "[[cluster]]\nname = \"a\"\nkind = \"simulated\"\n";
+
+fn read(text: &str) -> Result<Settings, ConfigError> {
+    let env = |variable: &str| (variable == "WAREHOUSE_PASSWORD").then(|| "hunter2".to_owned());
+    parse_within(text, Path::new("punctual.toml"), &env)
+}
+
+fn refused(text: &str, expected: expect_test::Expect) {
+    match read(text) {
+        Ok(settings) => panic!("was accepted: {settings:#?}"),
+        Err(error) => expected.assert_eq(&format!("{error}\n")),
+    }
+}
+
+fn accepted(text: &str) -> Settings {
+    read(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn defaults_are_those_of_the_decisions_and_of_the_door() {
+    let settings = accepted(CLUSTER);
+    assert_eq!(settings.policy, Policy::default());
+    assert_eq!(settings.door, Door::default());
+    assert_eq!(settings.clusters[0].spec.price, Price::default());
+    assert_eq!(settings.history.dir, Path::new("punctual-data/history"));
+    assert_eq!(settings.journal.dir, Path::new("punctual-data/journal"));
+    assert_eq!(settings.listen.to_string(), "127.0.0.1:6432");
+    assert_eq!(settings.http.map(|http| http.to_string()).as_deref(), Some("127.0.0.1:8432"));
+}
+
+#[test]
+fn without_a_file_two_embedded_clusters_share_the_cores() {
+    let settings = default_settings();
+    let units: Vec<u32> = settings.clusters.iter().map(|cluster| cluster.spec.units.0).collect();
+    let cores = thread::available_parallelism().map_or(2, NonZero::get).clamp(2, 8) as u32;
+    assert_eq!(units.len(), 2);
+    assert_eq!(units.iter().sum::<u32>(), cores);
+    assert!(units.iter().all(|units| *units >= 1));
+    assert_eq!(settings.policy, Policy::default());
+    assert_eq!(settings.door, Door::default());
+    assert_eq!(settings.listen, accepted(CLUSTER).listen);
+}
+
+#[test]
+fn every_key_means_something() {
+    let settings = accepted(
+        r#"
+        [gateway]
+        id = 3
+        seed = 0x10
+        listen = "localhost:1"
+        http = "off"
+        state_dir = "/var/lib/punctual"
+        shutdown_within = "2m"
+        max_sessions = 7
+        max_message = "1MiB"
+        startup_within = "3s"
+        max_statements = 5
+        max_idle_connections = 0
+        connect_within = "4s"
+        [history]
+        dir = "past"
+        max_bytes = "1GiB"
+        sql = "text"
+        [journal]
+        max_bytes = "64MiB"
+        segment_bytes = "32MiB"
+        [policy]
+        routing = "p2c"
+        violation_target = 1
+        max_waiting = 0
+        wait_limit = "1.5s"
+        retry_first = "2s"
+        retry_most = "2s"
+        [[class]]
+        name = "dashboards"
+        slo = "3s"
+        match = [{ application = "looker" }, { user = "bi", table = "Sales.Orders", statement = "select" }]
+        [[class]]
+        name = "default"
+        slo = "10m"
+        [[cluster]]
+        name = "warehouse"
+        kind = "postgres"
+        size = 8
+        address = "db.example.com:5439"
+        user = "gateway"
+        password_env = "WAREHOUSE_PASSWORD"
+        database = "dev"
+        [[cluster]]
+        name = "local"
+        kind = "embedded"
+        tpch = 1
+        threads_per_unit = 2
+        memory_per_unit = "1GiB"
+        slots = 3
+        "#,
+    );
+    expect_test::expect_file!["snapshots/every_key.txt"].assert_debug_eq(&settings);
+    let ClusterKind::Address(endpoint) = &settings.clusters[0].kind else {
+        panic!("a postgres cluster has an address")
+    };
+    assert_eq!(endpoint.address, Address::Tcp { host: "db.example.com".into(), port: 5439 });
+    assert_eq!(endpoint.password.as_ref().map(|secret| secret.reveal()), Some("hunter2"));
+}
+
+#[test]
+fn unknown_keys_and_tables_are_refused_with_the_nearest_right_one() {
+    refused(
+        r#"
+        listen = "127.0.0.1:1"
+        [polcy]
+        [zebra]
+        [policy]
+        max_wating = 3
+        slots = 3
+        colour = "red"
+        [[class]]
+        name = "etl"
+        match = [{ usr = "etl" }]
+        [[cluster]]
+        name = "a"
+        kind = "simulated"
+        "a b" = 1
+        slot = 3
+        password = "hunter2"
+        "#,
+        expect_test::expect![[r#"
+            punctual.toml:2:9: listen: there is no such table; it belongs in [gateway]
+            punctual.toml:3:10: polcy: there is no such table; did you mean [policy]?
+            punctual.toml:4:10: zebra: there is no such table; there are [gateway], [history], [journal], [policy], [[class]], [[cluster]]
+            punctual.toml:6:9: policy.max_wating: there is no such key; did you mean `max_waiting`?
+            punctual.toml:7:9: policy.slots: there is no such key; it belongs in [[cluster]]
+            punctual.toml:8:9: policy.colour: there is no such key; there are `routing`, `violation_target`, `max_waiting`, `wait_limit`, `control_slots`, `pin_idle`, `cancel_grace`, `drain_limit`, `start_limit`, `retry_first`, `retry_most`, `decisions_kept`, `max_clusters`
+            punctual.toml:11:20: class "etl".match[1].usr: there is no such key; did you mean `user`?
+            punctual.toml:15:9: cluster "a"."a b": there is no such key; there are `name`, `kind`, `size`, `slots`, `price_per_unit_hour`, `minimum_billed`, `tables`, `tpch`, `threads_per_unit`, `memory_per_unit`, `time_scale`, `address`, `user`, `password_env`, `password_file`, `database`
+            punctual.toml:16:9: cluster "a".slot: there is no such key; did you mean `slots`?
+            punctual.toml:17:9: cluster "a".password: there is no such key; secrets do not belong in this file: use `password_env` or `password_file`
+        "#]],
+    );
+}
+
+#[test]
+fn wrong_types_are_refused_with_the_right_one() {
+    refused(
+        r#"
+        history = 3
+        gateway = [{ id = 1 }]
+        [policy]
+        routing = 3
+        max_waiting = "many"
+        wait_limit = 30
+        violation_target = "low"
+        [journal]
+        max_bytes = 100
+        [[class]]
+        name = ["etl"]
+        match = { user = "etl" }
+        [[class]]
+        name = "etl"
+        match = ["etl"]
+        [cluster]
+        name = "a"
+        "#,
+        expect_test::expect![[r#"
+            punctual.toml:2:19: history: it is not a table; write [history]
+            punctual.toml:3:19: gateway: it is written as a list; write [gateway]
+            punctual.toml:5:19: policy.routing: it is a bare number; write one of "round_robin", "least_outstanding", "p2c"
+            punctual.toml:6:23: policy.max_waiting: it is a text; write a whole number from 0 to 1000000
+            punctual.toml:7:22: policy.wait_limit: it is a bare number; write a number and its unit (us, ms, s, m, h, d), as in "30s"
+            punctual.toml:8:28: policy.violation_target: it is a text; write a number from 0 to 1
+            punctual.toml:10:21: journal.max_bytes: it is a bare number; write a number and its unit (B, KiB, MiB, GiB, TiB, kB, MB, GB, TB), as in "512MiB"
+            punctual.toml:12:16: class number 1.name: it is a list; write a text in quotes
+            punctual.toml:13:17: class number 1.match: it is a table; write a list of rules in brackets
+            punctual.toml:16:18: class "etl".match[1]: it is a text; write a table in braces, as in { user = "looker" }
+            punctual.toml:17:9: cluster: it is not a list; write [[cluster]]
+        "#]],
+    );
+}
+
+#[test]
+fn values_out_of_bounds_are_refused_with_the_bounds() {
+    refused(
+        r#"
+        [gateway]
+        id = 40000
+        seed = -1
+        max_message = "2GiB"
+        [policy]
+        violation_target = nan
+        wait_limit = "2000d"
+        max_waiting = 99999999999999999999999
+        control_slots = 0
+        retry_first = "2m"
+        [journal]
+        segment_bytes = "600MiB"
+        [[class]]
+        name = "instant"
+        slo = "0s"
+        [[cluster]]
+        name = "a"
+        kind = "simulated"
+        slots = 0
+        size = 1.5
+        price_per_unit_hour = inf
+        time_scale = 0
+        minimum_billed = "soon"
+        [[cluster]]
+        name = "b"
+        kind = "simulated"
+        price_per_unit_hour = -0.1
+        "#,
+        expect_test::expect![[r#"
+            punctual.toml:3:14: gateway.id: 40000 is out of range; write a whole number from 0 to 32767
+            punctual.toml:4:16: gateway.seed: -1 is out of range; write a whole number from 0 to 9223372036854775807
+            punctual.toml:5:23: gateway.max_message: "2GiB" is out of range; write a size from 64KiB to 1GiB
+            punctual.toml:7:28: policy.violation_target: NaN is not a number; write a number from 0 to 1
+            punctual.toml:8:22: policy.wait_limit: "2000d" is out of range; write a duration from 0s to 8760h
+            punctual.toml:9:23: policy.max_waiting: 99999999999999999999999 is out of range; write a whole number from 0 to 1000000
+            punctual.toml:10:25: policy.control_slots: 0 is out of range; write a whole number from 1 to 10000
+            punctual.toml:11:23: policy.retry_first: the first wait, 2m, is longer than the longest, 1m; write `retry_first` no longer than `retry_most`
+            punctual.toml:13:25: journal.segment_bytes: two segments of 600MiB do not fit `max_bytes`; write at most half of 1GiB
+            punctual.toml:16:15: class "instant".slo: no query answers in no time at all; write how long its queries may take, or leave it out
+            punctual.toml:20:17: cluster "a".slots: 0 is out of range; write a whole number from 1 to 100000
+            punctual.toml:21:16: cluster "a".size: it is a number with a fraction; write a whole number from 1 to 10000
+            punctual.toml:22:31: cluster "a".price_per_unit_hour: inf is out of range; write a number from 0 to 1000000
+            punctual.toml:23:22: cluster "a".time_scale: 0 is out of range; write a number from 0.001 to 1000000
+            punctual.toml:24:26: cluster "a".minimum_billed: "soon" is not a duration; write a number and its unit (us, ms, s, m, h, d), as in "30s"
+            punctual.toml:28:31: cluster "b".price_per_unit_hour: -0.1 is out of range; write a number from 0 to 1000000
+        "#]],
+    );
+    for target in ["1.01", "-0.5", "inf", "-nan"] {
+        assert!(read(&format!("[policy]\nviolation_target = {target}\n{CLUSTER}")).is_err(), "{target}");
+    }
+}
+
+#[test]
+fn durations_and_words_that_cannot_be_read_are_refused() {
+    refused(
+        &format!(
+            "{CLUSTER}[policy]\nwait_limit = \"30 parsecs\"\npin_idle = \"\"\nrouting = \"least_outstandin\"\n\
+             drain_limit = \"{}\"\n[history]\nsql = \"all of it\"\n[gateway]\nlisten = \"here\"\n",
+            "9".repeat(5_000),
+        ),
+        expect_test::expect![[r#"
+            punctual.toml:5:14: policy.wait_limit: "30 parsecs" is not a duration; write a number and its unit (us, ms, s, m, h, d), as in "30s"
+            punctual.toml:6:12: policy.pin_idle: "" is not a duration; write a number and its unit (us, ms, s, m, h, d), as in "30s"
+            punctual.toml:7:11: policy.routing: "least_outstandin" is not known; did you mean "least_outstanding"?
+            punctual.toml:8:15: policy.drain_limit: "999999999999999999999999999999999999999999999999999999999999…" is not a duration; write a number and its unit (us, ms, s, m, h, d), as in "30s"
+            punctual.toml:10:7: history.sql: "all of it" is not known; write one of "shape", "text", "nothing"
+            punctual.toml:12:10: gateway.listen: "here" is not an address; write an address and a port, as in "127.0.0.1:6432"
+        "#]],
+    );
+}
+
+#[test]
+fn names_are_unique_lower_case_and_not_reserved() {
+    refused(
+        r#"
+        [[class]]
+        name = "control"
+        [[class]]
+        name = "default"
+        match = [{ user = "x" }]
+        [[class]]
+        name = "etl"
+        match = [{}]
+        [[class]]
+        name = "etl"
+        [[class]]
+        name = "ETL"
+        [[class]]
+        name = "söme thing"
+        [[class]]
+        name = ""
+        [[class]]
+        [[cluster]]
+        name = "a"
+        kind = "simulated"
+        [[cluster]]
+        name = "a"
+        kind = "simulated"
+        "#,
+        expect_test::expect![[r#"
+            punctual.toml:3:16: class "control".name: "control" is built in: what drivers and tools send on their own account, which is never late; give the class another name
+            punctual.toml:6:17: class "default".match: "default" takes what no rule matches, so it has none itself; leave `match` out, or give the class another name
+            punctual.toml:9:18: class "etl".match[1]: a rule without conditions would take every query; write one, or leave the queries to the class `default`
+            punctual.toml:11:16: class "etl".name: there is a class "etl" already; give one of them another name, or join them
+            punctual.toml:13:16: class number 5.name: "ETL" has capitals; write "etl"
+            punctual.toml:15:16: class number 6.name: "söme thing" is not a name; write at most 63 of a-z, 0-9, `_`, `-` and `.`
+            punctual.toml:17:16: class number 7.name: it is empty; write a text, or leave the key out
+            punctual.toml:18:9: class number 8: `name` is missing; write a name
+            punctual.toml:23:16: cluster "a".name: there is a cluster "a" already; give one of them another name
+        "#]],
+    );
+}
+
+#[test]
+fn addresses_that_others_can_reach_are_refused_with_the_reason() {
+    refused(
+        &format!("{CLUSTER}[gateway]\nlisten = \"0.0.0.0:6432\"\nhttp = \"192.168.1.7:80\"\n"),
+        expect_test::expect![[r#"
+            punctual.toml:5:10: gateway.listen: "0.0.0.0:6432" can be reached from other machines, and nobody is asked for a password yet; write "127.0.0.1:6432", and tunnel to it from elsewhere
+            punctual.toml:6:8: gateway.http: "192.168.1.7:80" can be reached from other machines, and nobody is asked for a password yet; write "127.0.0.1:80", and tunnel to it from elsewhere
+        "#]],
+    );
+    refused(
+        &format!("{CLUSTER}[gateway]\nlisten = \"off\"\n"),
+        expect_test::expect![[r#"
+        punctual.toml:5:10: gateway.listen: without it no query can come in; write an address and a port
+    "#]],
+    );
+    refused(
+        &format!("{CLUSTER}[gateway]\nlisten = \"[::1]:80\"\nhttp = \"[::1]:80\"\n"),
+        expect_test::expect![[r#"
+            punctual.toml:6:8: gateway.http: `listen` has the same address; write another port
+        "#]],
+    );
+    assert!(accepted(&format!("{CLUSTER}[gateway]\nlisten = \"[::1]:0\"\nhttp = \"[::1]:0\"\n")).listen.is_ipv6());
+}
+
+#[test]
+fn clusters_need_what_their_kind_needs_and_nothing_else() {
+    refused(
+        r#"
+        [[cluster]]
+        name = "nothing"
+        kind = "embedded"
+        [[cluster]]
+        name = "both"
+        kind = "embedded"
+        tables = ["/"]
+        tpch = 0.1
+        time_scale = 2
+        [[cluster]]
+        name = "gone"
+        kind = "embedded"
+        tables = ["/no/such/directory", "/dev/null", 3]
+        [[cluster]]
+        name = "none"
+        kind = "embedded"
+        tables = []
+        [[cluster]]
+        name = "nowhere"
+        kind = "postgres"
+        tpch = 1
+        [[cluster]]
+        name = "url"
+        kind = "postgres"
+        address = "postgres://me:hunter2@db:5432/dev"
+        [[cluster]]
+        name = "odd"
+        kind = "mysql"
+        [[cluster]]
+        "#,
+        expect_test::expect![[r#"
+            punctual.toml:2:9: cluster "nothing": nothing says which tables it has; write `tables = ["/path/of/parquet/files"]`, or `tpch = 0.1` for generated ones
+            punctual.toml:9:16: cluster "both".tpch: `tables` is written too, and a cluster has one set of tables; leave one of them out
+            punctual.toml:10:22: cluster "both".time_scale: only clusters of kind "simulated" have it; leave it out
+            punctual.toml:14:19: cluster "gone".tables: cannot look into "/no/such/directory": No such file or directory (os error 2); write a directory that is there, with Parquet files in it
+            punctual.toml:14:41: cluster "gone".tables: "/dev/null" is not a directory; write a directory that is there, with Parquet files in it
+            punctual.toml:14:54: cluster "gone".tables: it is a bare number; write a text in quotes
+            punctual.toml:18:18: cluster "none".tables: it names no directory; write at least one
+            punctual.toml:19:9: cluster "nowhere": `address` is missing; write "host:port" or "unix:/path/of/socket"
+            punctual.toml:22:16: cluster "nowhere".tpch: only clusters of kind "embedded" have it; leave it out
+            punctual.toml:26:19: cluster "url".address: it is a URL; write "host:port" or "unix:/path/of/socket", and the rest in `user`, `password_env` and `database`
+            punctual.toml:29:16: cluster "odd".kind: "mysql" is not known; write one of "embedded", "simulated", "postgres"
+            punctual.toml:30:9: cluster number 8: `kind` is missing; write `"embedded"`, `"simulated"` or `"postgres"`
+            punctual.toml:30:9: cluster number 8: `name` is missing; write a name
+        "#]],
+    );
+    refused(
+        "",
+        expect_test::expect![[r#"
+        punctual.toml:1:1: cluster: there is none, so no query could run; write at least one [[cluster]]
+    "#]],
+    );
+}
+
+#[test]
+fn secrets_that_are_missing_are_refused_and_none_is_ever_shown() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (good, empty, huge) = (dir.path().join("good"), dir.path().join("empty"), dir.path().join("huge"));
+    std::fs::write(&good, "s3cret\r\n").expect("a file");
+    std::fs::write(&empty, "\n").expect("a file");
+    std::fs::write(&huge, "x".repeat(10_000)).expect("a file");
+    let cluster = |name: &str, keys: &str| {
+        format!("[[cluster]]\nname = \"{name}\"\nkind = \"postgres\"\naddress = \"db:1\"\n{keys}\n")
+    };
+    let file = |path: &Path| format!("user = \"me\"\npassword_file = {path:?}");
+    let text = [
+        cluster("unset", "user = \"me\"\npassword_env = \"NO_SUCH_VARIABLE\""),
+        cluster("whose", "password_env = \"WAREHOUSE_PASSWORD\""),
+        cluster("two", "user = \"me\"\npassword_env = \"WAREHOUSE_PASSWORD\"\npassword_file = \"x\""),
+        cluster("missing", &file(&dir.path().join("missing"))),
+        cluster("empty", &file(&empty)),
+        cluster("huge", &file(&huge)),
+        cluster("directory", &file(dir.path())),
+    ]
+    .concat();
+    let Err(error) = read(&text) else { panic!("was accepted") };
+    let shown = error.to_string().replace(&dir.path().display().to_string(), "/secrets");
+    assert!(!shown.contains("hunter2"));
+    expect_test::expect![[r#"
+        punctual.toml:6:16: cluster "unset".password_env: the environment has no text in "NO_SUCH_VARIABLE"; set it before starting, or use `password_file`
+        punctual.toml:11:16: cluster "whose".password_env: a password is of use only with the user whose it is; write `user` too
+        punctual.toml:18:17: cluster "two".password_file: `password_env` is written too; leave one of them out
+        punctual.toml:24:17: cluster "missing".password_file: cannot read "/secrets/missing": No such file or directory (os error 2); write a file with the password and nothing else
+        punctual.toml:30:17: cluster "empty".password_file: it holds an empty password; put the password there, or leave the key out
+        punctual.toml:36:17: cluster "huge".password_file: cannot read "/secrets/huge": it is larger than 4096 bytes; write a file with the password and nothing else
+        punctual.toml:42:17: cluster "directory".password_file: cannot read "/secrets": it is not a file; write a file with the password and nothing else
+    "#]].assert_eq(&format!("{shown}\n"));
+
+    let settings = accepted(&cluster("good", &file(&good)));
+    let ClusterKind::Address(endpoint) = &settings.clusters[0].kind else {
+        panic!("a postgres cluster has an address")
+    };
+    assert_eq!(endpoint.password.as_ref().map(|secret| secret.reveal()), Some("s3cret"));
+    assert!(!format!("{settings:?}").contains("s3cret"));
+}
+
+#[test]
+fn text_that_is_no_toml_is_refused_where_it_goes_wrong() {
+    refused(
+        "[gateway]\nid = \nseed = 1\nseed = 2\n[[cluster]\n",
+        expect_test::expect![[r#"
+        punctual.toml:2:6: string values must be quoted, expected literal string
+        punctual.toml:4:1: duplicate key
+        punctual.toml:5:11: unclosed array table, expected `]`
+    "#]],
+    );
+    assert!(read(&format!("a = {}", "[".repeat(100_000))).is_err());
+    refused(
+        "\u{0}",
+        expect_test::expect![[r#"
+        punctual.toml:1:1: invalid unquoted key, expected letters, numbers, `-`, `_`
+        punctual.toml:1:2: key with no value, expected `=`
+    "#]],
+    );
+    refused(
+        &"[".repeat(100_000),
+        expect_test::expect![[r#"
+        punctual.toml:1:3: unquoted keys cannot be empty, expected letters, numbers, `-`, `_`
+    "#]],
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_with_the_cause() {
+    let Err(error) = load(Path::new("/no/such/punctual.toml")) else { panic!("was read") };
+    assert_eq!(error.to_string(), "cannot read /no/such/punctual.toml: No such file or directory (os error 2)");
+    let Err(error) = load(Path::new("/dev/zero")) else { panic!("was read") };
+    assert_eq!(error.to_string(), "/dev/zero is no configuration: it is larger than 1048576 bytes");
+    let Err(error) = load(Path::new("/")) else { panic!("was read") };
+    assert_eq!(error.to_string(), "cannot read /: Is a directory (os error 21)");
+}
+
+#[test]
+fn only_the_first_of_very_many_problems_are_shown() {
+    let text: String = (0..50_000).map(|n| format!("k{n} = 1\n")).collect();
+    let Err(error) = read(&text) else { panic!("was accepted") };
+    assert_eq!(error.to_string().lines().count(), 51);
+}
+
+#[test]
+fn relative_paths_start_at_the_directory_of_the_file() {
+    let text = format!("{CLUSTER}[gateway]\nstate_dir = \"state\"\n[journal]\ndir = \"/journal\"\n");
+    let settings = parse(&text, Path::new("/etc/punctual/punctual.toml")).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(settings.history.dir, Path::new("/etc/punctual/state/history"));
+    assert_eq!(settings.journal.dir, Path::new("/journal"));
+}
+
+#[test]
+fn the_example_is_right() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/punctual.toml");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let settings = accepted(&text);
+    let names: Vec<&str> = settings.clusters.iter().map(|cluster| cluster.spec.name.as_str()).collect();
+    assert_eq!(names, ["small", "large", "warehouse"]);
+}
+
+#[test]
+fn the_documentation_lists_every_key_with_its_default() {
+    doc::assert_generated("configuration.md", "keys", &markdown());
+}
