@@ -48,6 +48,8 @@ struct Seen {
     orphan: bool,
     /// Its client or an operator took it back.
     taken_back: bool,
+    /// Starts of clusters that turned it away.
+    tried: Vec<(ClusterId, Generation)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +193,8 @@ impl Watch {
         self.arrived += 1;
         let query = query.clone();
         let id = query.id;
-        let seen = Seen { query, arrived: now, runs: None, placed: None, orphan: false, taken_back: false };
+        let seen =
+            Seen { query, arrived: now, runs: None, placed: None, orphan: false, taken_back: false, tried: Vec::new() };
         self.queries.insert(id, seen);
     }
 
@@ -199,6 +202,7 @@ impl Watch {
         let Some(seen) = self.queries.get_mut(&query) else { return };
         if seen.runs.is_some_and(|runs| runs.cluster == cluster) {
             seen.runs = None;
+            seen.tried.extend(self.clusters.get(&cluster).map(|known| (cluster, known.generation)));
             let session = seen.query.session;
             self.freed.query = Some(query);
             self.release(session);
@@ -267,6 +271,8 @@ impl Watch {
                 seat = pin.seat;
             }
             None => {
+                let tried = seen.tried.contains(&(cluster, known.generation));
+                must(!tried, || format!("query {query} runs on cluster {cluster}, which turned it away"))?;
                 must(!known.draining, || format!("query {query} runs on cluster {cluster}, which drains"))?;
                 let limit = if seat == Seat::Slot { known.spec.slots } else { self.control_slots };
                 let taken = self.taken(cluster, seat);
