@@ -123,9 +123,11 @@ pub fn run(options: Options) -> Result<(), EngineError> {
         .enable_all()
         .build()
         .map_err(|cause| EngineError::System { attempt: "start threads", cause })?;
-    let served = runtime.block_on(serve(options));
-    // A statement that does not stop would keep us for ever.
+    let space = Space::new(&options.kind)?;
+    let served = runtime.block_on(serve(options, &space));
+    // A statement that does not stop would keep us for ever. It may go on for an instant, without its space.
     runtime.shutdown_background();
+    drop(space);
     served
 }
 
@@ -152,6 +154,34 @@ fn check(options: &Options) -> Result<(), EngineError> {
     }
 }
 
+/// Where statements spill. It is kept here and not by the engine, which statements and sessions share: whatever
+/// they still hold when we end, the space is given back.
+#[cfg(feature = "datafusion")]
+struct Space(Option<crate::scratch::Scratch>);
+
+#[cfg(not(feature = "datafusion"))]
+struct Space;
+
+impl Space {
+    #[cfg(feature = "datafusion")]
+    fn new(kind: &Kind) -> Result<Space, EngineError> {
+        let Kind::Embedded { .. } = kind else { return Ok(Space(None)) };
+        crate::scratch::Scratch::new(&std::env::temp_dir(), "punctual-spill")
+            .map(|space| Space(Some(space)))
+            .map_err(|cause| EngineError::System { attempt: "make a directory for spilling", cause })
+    }
+
+    #[cfg(feature = "datafusion")]
+    fn path(&self) -> &Path {
+        self.0.as_ref().map_or(Path::new(""), crate::scratch::Scratch::path)
+    }
+
+    #[cfg(not(feature = "datafusion"))]
+    fn new(_: &Kind) -> Result<Space, EngineError> {
+        Ok(Space)
+    }
+}
+
 /// What every connection shares.
 struct Server {
     engine: Engine,
@@ -161,12 +191,12 @@ struct Server {
     timeout: Option<Duration>,
 }
 
-async fn serve(options: Options) -> Result<(), EngineError> {
+async fn serve(options: Options, space: &Space) -> Result<(), EngineError> {
     let system = |attempt| move |cause| EngineError::System { attempt, cause };
     let mut terminate = signal(SignalKind::terminate()).map_err(system("wait for SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("wait for SIGINT"))?;
     let parent = options.until_stdin_closes.then(stdin_closes).transpose()?;
-    let engine = engine(&options).await?;
+    let engine = engine(&options, space).await?;
     let listener = Listener::bind(&options.listen).await?;
     let server = Arc::new(Server {
         engine,
@@ -191,7 +221,7 @@ async fn serve(options: Options) -> Result<(), EngineError> {
     Ok(())
 }
 
-async fn engine(options: &Options) -> Result<Engine, EngineError> {
+async fn engine(options: &Options, space: &Space) -> Result<Engine, EngineError> {
     match &options.kind {
         Kind::Simulated(model) => Ok(Engine::Simulated(Warehouse::new(*model, options.size))),
         #[cfg(feature = "datafusion")]
@@ -200,7 +230,7 @@ async fn engine(options: &Options) -> Result<Engine, EngineError> {
                 threads: (options.size * threads_per_unit) as usize,
                 memory: u64::from(options.size).saturating_mul(*memory_per_unit) as usize,
             };
-            Ok(Engine::Embedded(Arc::new(crate::embedded::Embedded::start(tables, budget).await?)))
+            Ok(Engine::Embedded(Arc::new(crate::embedded::Embedded::start(tables, budget, space.path()).await?)))
         }
         #[cfg(not(feature = "datafusion"))]
         Kind::Embedded { .. } => Err(EngineError::NotBuiltIn),

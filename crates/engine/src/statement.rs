@@ -409,7 +409,7 @@ mod tests {
     fn a_syntax_error_names_its_place() {
         assert_eq!(failure("select 1 frm x y"), ("42601", Some(14)));
         assert_eq!(failure("select 1;\nselekt 2"), ("42601", Some(11)));
-        assert_eq!(failure("select 'é', from"), ("42601", Some(13)));
+        assert_eq!(failure("select 'é' frm x y"), ("42601", Some(16)));
         assert_eq!(failure("select 'abc"), ("42601", Some(8)));
         assert_eq!(failure("select"), ("42601", Some(7)));
     }

@@ -10,7 +10,7 @@ mod execute;
 mod plan;
 mod tables;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::common::runtime::set_join_set_tracer;
@@ -26,7 +26,6 @@ use tokio::runtime::{Handle, Runtime};
 use crate::EngineError;
 use crate::activity::Activity;
 use crate::engine::{Bound, Output, Prepared, Running};
-use crate::scratch::Scratch;
 use crate::settings::Settings;
 use crate::sqlstate::Failure;
 use crate::statement::Query;
@@ -50,10 +49,7 @@ pub(crate) struct Embedded {
     /// What sessions start from. The catalog in it is shared.
     template: SessionState,
     shared: Arc<Shared>,
-    /// Always there until the end.
-    workers: Option<Runtime>,
-    /// Dropped after the workers, whose statements write there.
-    _spill: Scratch,
+    _workers: Workers,
 }
 
 /// What every statement needs.
@@ -71,34 +67,30 @@ pub(crate) struct Session {
 }
 
 impl Embedded {
-    /// Reads the tables and starts the workers.
-    pub(crate) async fn start(tables: &[PathBuf], budget: Budget) -> Result<Embedded, EngineError> {
-        let system = |attempt| move |cause| EngineError::System { attempt, cause };
-        let spill =
-            Scratch::new(&std::env::temp_dir(), "punctual-spill").map_err(system("make a directory for spilling"))?;
-        let workers = tokio::runtime::Builder::new_multi_thread()
+    /// Reads the tables and starts the workers. `spill` is a directory for what does not fit the memory.
+    pub(crate) async fn start(tables: &[PathBuf], budget: Budget, spill: &Path) -> Result<Embedded, EngineError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(budget.threads)
             .thread_name("worker")
             // Plans are walked recursively, and unoptimised builds have large frames.
             .thread_stack_size(16 << 20)
             .enable_all()
             .build()
-            .map_err(system("start the workers"))?;
+            .map_err(|cause| EngineError::System { attempt: "start the workers", cause })?;
+        let to_workers = runtime.handle().clone();
+        let workers = Workers(Some(runtime));
         // Once for the process; a second engine in it finds it done.
         let _ = set_join_set_tracer(&execute::FollowStatement);
         let engine_failed = |error: datafusion::error::DataFusionError| EngineError::Engine(error.strip_backtrace());
-        let context = new_context(budget, &spill).map_err(engine_failed)?;
+        let context = new_context(budget, spill).map_err(engine_failed)?;
         let activity = Arc::new(Activity::default());
         catalog::register(&context, &activity, budget).map_err(engine_failed)?;
         for directory in tables {
             tables::register(&context, directory).await?;
         }
-        let shared = Arc::new(Shared {
-            workers: workers.handle().clone(),
-            activity,
-            compatibility: PostgresCompatibilityParser::new(),
-        });
-        Ok(Embedded { template: context.state(), shared, workers: Some(workers), _spill: spill })
+        let shared =
+            Arc::new(Shared { workers: to_workers, activity, compatibility: PostgresCompatibilityParser::new() });
+        Ok(Embedded { template: context.state(), shared, _workers: workers })
     }
 
     pub(crate) fn session(&self, user: &str, _settings: &Settings) -> Result<Session, Failure> {
@@ -108,11 +100,14 @@ impl Embedded {
     }
 }
 
-impl Drop for Embedded {
+/// The threads of the cluster. There until dropped.
+struct Workers(Option<Runtime>);
+
+impl Drop for Workers {
     fn drop(&mut self) {
         // Not waited for: a statement that does not stop would keep us.
-        if let Some(workers) = self.workers.take() {
-            workers.shutdown_background();
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
         }
     }
 }
@@ -139,12 +134,12 @@ impl Session {
     }
 }
 
-fn new_context(budget: Budget, spill: &Scratch) -> datafusion::error::Result<SessionContext> {
+fn new_context(budget: Budget, spill: &Path) -> datafusion::error::Result<SessionContext> {
     let config = SessionConfig::new()
         .with_target_partitions(budget.threads)
         .with_information_schema(true)
         .with_default_catalog_and_schema(CATALOG, SCHEMA);
-    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![spill.path().to_owned()]));
+    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![spill.to_owned()]));
     let runtime = RuntimeEnvBuilder::new()
         // Fair: a sort that could spill does not take what the neighbour's join cannot do without.
         .with_memory_pool(Arc::new(FairSpillPool::new(budget.memory)))

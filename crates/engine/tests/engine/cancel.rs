@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_postgres::NoTls;
 
-use crate::support::{Start, text, told, until_activity, with_tpch};
+use crate::support::{Raw, Start, kinds, text, told, until_activity, with_tpch};
 
 /// Pairs of every line with every other, which are too many to wait for.
 const NESTED_LOOP: &str = "select count(*) from lineitem a join lineitem b \
@@ -46,10 +46,13 @@ async fn a_nested_loop_is_answered_at_once_and_counted_until_it_ends() {
 #[tokio::test]
 async fn a_client_that_vanishes_takes_its_statement_along() {
     let cluster = with_tpch();
-    let (client, watcher) = (cluster.connect().await, cluster.connect().await);
+    let watcher = cluster.connect().await;
+    let (client, connection) = cluster.config().connect(NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
     let asked = tokio::spawn(async move { client.simple_query(SORT).await.map(|_| ()) });
     until_activity(&watcher, |running, _| running == 1).await;
-    asked.abort();
+    connection.abort();
+    assert!(asked.await.unwrap().is_err());
     until_activity(&watcher, |running, stuck| running == 0 && stuck == 0).await;
 }
 
@@ -67,10 +70,27 @@ async fn a_statement_has_only_so_much_time() {
     assert_eq!(text(&client, "select count(*) from lineitem").await, "60175");
 }
 
-#[tokio::test]
-async fn a_cancel_of_nothing_does_nothing() {
+#[test]
+fn a_cancel_of_nothing_does_nothing() {
     let cluster = Start::default().start().unwrap();
-    let client = cluster.connect().await;
-    client.cancel_token().cancel_query(NoTls).await.unwrap();
-    assert_eq!(text(&client, "select 1").await, "1");
+    let mut client = Raw::connect(&cluster);
+    client.cancel(&cluster);
+    client.send(b'Q', b"select 1\0");
+    assert_eq!(kinds(&client.until_ready()), "TDCZ");
+}
+
+#[test]
+fn a_cancel_with_the_wrong_key_does_nothing() {
+    let cluster = Start { simulated: true, ..Start::default() }.start().unwrap();
+    let mut client = Raw::connect(&cluster);
+    let key = client.key.clone();
+    client.send(b'Q', b"/* punctual: work=1s */ select 1\0");
+    *client.key.last_mut().unwrap() ^= 1;
+    client.cancel(&cluster);
+    assert_eq!(kinds(&client.until_ready()), "TDCZ");
+    client.send(b'Q', b"/* punctual: work=30d */ select 1\0");
+    client.key = key;
+    client.cancel(&cluster);
+    // The columns may have been on their way.
+    assert!(kinds(&client.until_ready()).ends_with("EZ"));
 }

@@ -1,10 +1,10 @@
 //! Sessions: simple and extended protocol, parameters, portals, transactions, settings.
 
 use futures::TryStreamExt;
-use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::types::Type;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-use crate::support::{Start, connect, rows, text, told, with_tpch};
+use crate::support::{Raw, Start, connect, kinds, rows, text, told, with_tpch};
 
 #[tokio::test]
 async fn parameters_are_inferred_from_where_they_stand() {
@@ -51,8 +51,8 @@ async fn one_message_may_hold_several_statements() {
     let failed = client.simple_query("select 1; select * from missing; set a.b = 'd'").await;
     assert_eq!(told(failed).0, "42P01");
     assert_eq!(text(&client, "show a.b").await, "c");
-    assert!(client.simple_query("").await.unwrap().is_empty());
-    assert!(client.simple_query("; -- nothing").await.unwrap().is_empty());
+    assert!(rows(&client, "").await.is_empty());
+    assert!(rows(&client, "; -- nothing").await.is_empty());
     assert!(client.query("", &[]).await.unwrap().is_empty());
 }
 
@@ -163,7 +163,8 @@ async fn explain_shows_the_plan_and_analyze_runs_it() {
 #[tokio::test]
 async fn a_large_result_streams_and_may_be_left() {
     let cluster = with_tpch();
-    let client = cluster.connect().await;
+    let (client, connection) = cluster.config().connect(NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
     // Far more than would fit the cluster's memory, or this process's patience.
     let sql = "select a.*, g.value from lineitem a cross join generate_series(1, 1000000) as g(value)";
     let parameters: [&str; 0] = [];
@@ -173,8 +174,68 @@ async fn a_large_result_streams_and_may_be_left() {
     }
     let watcher = cluster.connect().await;
     crate::support::until_activity(&watcher, |running, _| running == 1).await;
-    drop(stream);
-    drop(client);
+    connection.abort();
     // The client is gone, and so is its statement.
     crate::support::until_activity(&watcher, |running, stuck| running == 0 && stuck == 0).await;
+}
+
+#[test]
+fn messages_that_no_driver_sends_harm_nobody_else() {
+    let cluster = Start::default().start().unwrap();
+    let mut steady = Raw::connect(&cluster);
+    for (kind, body) in [
+        // A Bind that says it has more formats than bytes.
+        (b'B', &b"\0\0\x7f\xff"[..]),
+        (b'P', b"no end"),
+        (b'!', b"what is this?"),
+        (b'p', b"a password now\0"),
+    ] {
+        let mut client = Raw::connect(&cluster);
+        client.send(kind, body);
+        client.send(b'S', b"");
+        let told = client.rest();
+        assert!(told.is_empty() || told.windows(6).any(|part| part == b"C08P01"), "{kind} {told:?}");
+    }
+    let mut client = Raw::connect(&cluster);
+    client.send(b'Q', b"select '\xff\xfe'\0");
+    assert!(kinds(&client.until_ready()).ends_with('Z'));
+    steady.send(b'Q', b"select 1\0");
+    assert_eq!(kinds(&steady.until_ready()), "TDCZ");
+}
+
+#[test]
+fn after_an_error_everything_up_to_sync_is_ignored() {
+    let cluster = Start::default().start().unwrap();
+    let mut client = Raw::connect(&cluster);
+    client.send(b'P', b"\0select nothing\0\0\0");
+    client.send(b'B', b"\0\0\0\0\0\0\0\0");
+    client.send(b'E', b"\0\0\0\0\0");
+    client.send(b'S', b"");
+    assert_eq!(kinds(&client.until_ready()), "EZ");
+    // Formats for two columns where there is one, then a portal that is not there.
+    client.send(b'P', b"\0select 1\0\0\0");
+    client.send(b'B', b"\0\0\0\0\0\0\0\x02\0\0\0\0");
+    client.send(b'S', b"");
+    assert_eq!(kinds(&client.until_ready()), "1EZ");
+    client.send(b'E', b"missing\0\0\0\0\0");
+    client.send(b'S', b"");
+    assert_eq!(kinds(&client.until_ready()), "EZ");
+    client.send(b'P', b"\0select 1\0\0\0");
+    client.send(b'B', b"\0\0\0\0\0\0\0\0");
+    client.send(b'D', b"P\0");
+    client.send(b'E', b"\0\0\0\0\0");
+    client.send(b'S', b"");
+    assert_eq!(kinds(&client.until_ready()), "12TDCZ");
+}
+
+#[test]
+fn a_copy_from_the_client_is_refused_and_its_data_ignored() {
+    let cluster = Start::default().start().unwrap();
+    let mut client = Raw::connect(&cluster);
+    client.send(b'Q', b"copy t from stdin\0");
+    client.send(b'd', b"1\n");
+    client.send(b'c', b"");
+    assert_eq!(kinds(&client.until_ready()), "EZ");
+    client.send(b'Q', b"select 1\0");
+    assert_eq!(kinds(&client.until_ready()), "TDCZ");
 }

@@ -28,7 +28,8 @@ fn tables_that_cannot_be_served_are_named() {
     let refused =
         |tables: &std::path::Path| Start { tables: vec![tables.to_owned()], ..Start::default() }.start().err().unwrap();
     let missing = given.path().join("missing");
-    assert!(refused(&missing).contains(&format!("{}: No such file", missing.display())));
+    let told = refused(&missing);
+    assert!(told.contains(&format!("{}: No such file", missing.display())), "{told}");
     assert!(refused(given.path()).contains("there are no Parquet files in it"));
     let whole = std::fs::read(tpch().join("region.parquet")).unwrap();
     for (name, content) in [("empty", &b""[..]), ("text", b"not parquet at all"), ("cut", &whole[..whole.len() / 2])] {

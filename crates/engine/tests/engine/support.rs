@@ -4,9 +4,10 @@
 //! and calls `run`. So the tests need no second program, and what they see is a real process: its standard
 //! input, its exit, its signals.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use punctual_engine::{EngineError, Kind, Listen, Options, Secret, Simulated, run};
@@ -46,6 +47,8 @@ pub(crate) struct Cluster {
     pub(crate) directory: TempDir,
     /// What the `ready` line said.
     pub(crate) address: String,
+    /// Kept open: the child's test harness has more to say, and would die of a closed pipe.
+    _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 /// TPC-H at scale factor 0.01, made once for all tests.
@@ -98,7 +101,7 @@ impl Start {
             Some(json) => {
                 let json: serde_json::Value = serde_json::from_str(&json).unwrap();
                 let address = json["address"].as_str().unwrap().to_owned();
-                Ok(Cluster { child, directory, address })
+                Ok(Cluster { child, directory, address, _stdout: lines })
             }
             None => {
                 let mut told = String::new();
@@ -137,7 +140,7 @@ pub(crate) async fn connect(config: &tokio_postgres::Config) -> Result<Client, t
 
 /// The SQLSTATE and the message of a failed statement.
 pub(crate) fn told<T>(result: Result<T, tokio_postgres::Error>) -> (String, String) {
-    let Err(error) = result else { panic!("it did not fail") };
+    let Err(error) = result else { return ("00000".to_owned(), "it did not fail".to_owned()) };
     match error.as_db_error() {
         Some(error) => (error.code().code().to_owned(), error.message().to_owned()),
         None => panic!("the connection failed: {error:?}"),
@@ -174,6 +177,72 @@ pub(crate) async fn until_activity(client: &Client, wished: impl Fn(i64, i64) ->
         }
         tokio::task::yield_now().await;
     }
+}
+
+/// A client that writes its messages byte by byte, for what a driver would not send.
+pub(crate) struct Raw {
+    stream: UnixStream,
+    /// The number and the key that cancel.
+    pub(crate) key: Vec<u8>,
+}
+
+impl Raw {
+    pub(crate) fn connect(cluster: &Cluster) -> Raw {
+        let mut raw = Raw { stream: Raw::stream(cluster), key: Vec::new() };
+        raw.send_untyped(b"\0\x03\0\0user\0tester\0\0");
+        let greeting = raw.until_ready();
+        raw.key = greeting.into_iter().find(|(kind, _)| *kind == b'K').unwrap().1;
+        raw
+    }
+
+    /// Sends a cancel request and waits until the server has dealt with it.
+    pub(crate) fn cancel(&self, cluster: &Cluster) {
+        let mut raw = Raw { stream: Raw::stream(cluster), key: Vec::new() };
+        raw.send_untyped(&[&80_877_102_i32.to_be_bytes()[..], &self.key].concat());
+        assert_eq!(raw.rest(), b"");
+    }
+
+    pub(crate) fn send(&mut self, kind: u8, body: &[u8]) {
+        self.stream.write_all(&[kind]).unwrap();
+        self.send_untyped(body);
+    }
+
+    fn send_untyped(&mut self, body: &[u8]) {
+        let length = i32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        self.stream.write_all(&[&length, body].concat()).unwrap();
+    }
+
+    /// The messages up to ReadyForQuery: their kinds and bodies.
+    pub(crate) fn until_ready(&mut self) -> Vec<(u8, Vec<u8>)> {
+        let mut messages = Vec::new();
+        loop {
+            let mut head = [0; 5];
+            self.stream.read_exact(&mut head).unwrap();
+            let length = i32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+            let mut body = vec![0; length as usize - 4];
+            self.stream.read_exact(&mut body).unwrap();
+            messages.push((head[0], body));
+            if head[0] == b'Z' {
+                return messages;
+            }
+        }
+    }
+
+    /// Everything up to the end of the connection.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).unwrap();
+        rest
+    }
+
+    fn stream(cluster: &Cluster) -> UnixStream {
+        UnixStream::connect(cluster.directory.path().join(".s.PGSQL.5432")).unwrap()
+    }
+}
+
+/// The kinds of messages, as letters.
+pub(crate) fn kinds(messages: &[(u8, Vec<u8>)]) -> String {
+    messages.iter().map(|(kind, _)| char::from(*kind)).collect()
 }
 
 /// What the child process does.
