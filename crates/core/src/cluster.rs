@@ -231,9 +231,10 @@ impl Cluster {
         self.spec.price.cost(self.spec.units, self.timer.active(now))
     }
 
-    /// The wait before its next start after a failure.
+    /// The wait before its next start after a failure. Never zero: starts that fail at once would follow each other
+    /// without end within one instant.
     pub(crate) fn retry_after(&self, first: Span, most: Span) -> Span {
-        first.times(1 << self.failures.saturating_sub(1).min(20)).min(most)
+        first.times(1 << self.failures.saturating_sub(1).min(20)).min(most).max(Span::from_millis(1))
     }
 }
 

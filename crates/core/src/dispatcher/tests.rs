@@ -253,3 +253,25 @@ fn a_policy_is_adopted_by_an_event_and_drops_nothing() {
     let counts = |class: usize| (view.classes[class].running, view.classes[class].waiting);
     assert_eq!((counts(1), counts(3)), ((0, 4), (1, 0)));
 }
+
+#[test]
+fn starts_that_fail_at_once_do_not_follow_each_other_within_one_instant() {
+    let none = Span::ZERO;
+    let policy = Policy { start_limit: none, retry_first: none, retry_most: none, ..Policy::default() };
+    let mut bench = Bench { dispatcher: Dispatcher::new(1, policy), now: Time::ZERO };
+    let spec = Spec { name: "a".into(), units: Units(1), slots: 1, price: Price::default(), killable: true };
+    bench.does(Event::ClusterWanted(spec));
+    assert_eq!(bench.does(Event::Woke).len(), 1, "its start is over at once: stop it");
+    assert_eq!(bench.dispatcher.next_wakeup(), Some(Time::ZERO + Span::from_millis(1)));
+}
+
+#[test]
+fn a_query_whose_session_has_gone_leaves_nothing_to_the_next_of_that_number() {
+    let mut bench = Bench::with_slots(4, Policy::default());
+    bench.arrives(1);
+    bench.does(Event::SessionEnded { session: SessionId(1) });
+    bench.does(Event::Arrived(query(2, 1)));
+    bench.finishes(1, true);
+    bench.finishes(2, true);
+    assert_eq!(bench.does(Event::Arrived(query(3, 1))), [runs(3, 0)]);
+}
