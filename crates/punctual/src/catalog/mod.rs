@@ -144,7 +144,7 @@ impl Catalog {
 /// # Errors
 /// If the statement is wrong, does something that is not allowed, or exceeds a bound.
 pub fn answer(question: Question<'_>, snapshot: &Snapshot) -> Result<Answer, CatalogError> {
-    sandbox::answer(question, snapshot)
+    sandbox::answer(question, snapshot, sandbox::WORK)
 }
 
 impl CatalogError {

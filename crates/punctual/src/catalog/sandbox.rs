@@ -28,12 +28,20 @@ use crate::link::Snapshot;
 /// The longest statement.
 const MAX_SQL: usize = 64 << 10;
 
-/// Steps of SQLite's machine between two looks at the clock, and looks that a statement may take.
+/// Steps of SQLite's machine between two looks at the clock.
 const STEPS_A_LOOK: i32 = 1_000;
-const MAX_LOOKS: u32 = 20_000;
 
-/// How long a statement may compute.
-const MAX_TIME: Duration = Duration::from_secs(2);
+/// How much a statement may compute.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    /// Looks at the clock.
+    pub(super) looks: u32,
+    /// Time.
+    pub(super) time: Duration,
+}
+
+/// Twenty million steps, or two seconds.
+pub(super) const WORK: Work = Work { looks: 20_000, time: Duration::from_secs(2) };
 
 /// The largest result: rows, and bytes of values.
 const MAX_ROWS: usize = 100_000;
@@ -147,7 +155,7 @@ const FUNCTIONS: &[&str] = &[
 ];
 
 /// See [`super::answer`].
-pub(super) fn answer(question: Question<'_>, snapshot: &Snapshot) -> Result<Answer, CatalogError> {
+pub(super) fn answer(question: Question<'_>, snapshot: &Snapshot, work: Work) -> Result<Answer, CatalogError> {
     if question.sql.len() > MAX_SQL {
         return Err(CatalogError::TooLarge { what: "the statement is longer than 64 KiB" });
     }
@@ -158,7 +166,7 @@ pub(super) fn answer(question: Question<'_>, snapshot: &Snapshot) -> Result<Answ
     let reader = if question.is_admin { Reader::Admin } else { Reader::User(question.user) };
     let mut database = Connection::open_in_memory().map_err(error)?;
     fill(&database, question.sql, snapshot, reader).map_err(error)?;
-    wall_in(&mut database).map_err(error)?;
+    wall_in(&mut database, work).map_err(error)?;
     run(&database, question.sql)
 }
 
@@ -188,7 +196,7 @@ fn ddl(table: &Table) -> String {
     format!("CREATE TABLE punctual.{} ({})", table.name, columns.join(", "))
 }
 
-fn wall_in(database: &mut Connection) -> rusqlite::Result<()> {
+fn wall_in(database: &mut Connection, work: Work) -> rusqlite::Result<()> {
     for (limit, most) in LIMITS {
         database.set_limit(limit, most)?;
     }
@@ -196,12 +204,12 @@ fn wall_in(database: &mut Connection) -> rusqlite::Result<()> {
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     // A quoted word is a name, as in Postgres, not a text.
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
-    let (ends, mut looks) = (Instant::now() + MAX_TIME, 0);
+    let (ends, mut looks) = (Instant::now() + work.time, 0);
     database.progress_handler(
         STEPS_A_LOOK,
         Some(move || {
             looks += 1;
-            looks > MAX_LOOKS || Instant::now() > ends
+            looks > work.looks || Instant::now() > ends
         }),
     )?;
     database.authorizer(Some(authorize))
