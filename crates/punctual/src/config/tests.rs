@@ -465,7 +465,7 @@ fn a_file_that_cannot_be_read_is_named_with_the_cause() {
 
 #[test]
 fn only_the_first_of_very_many_problems_are_shown() {
-    let text: String = (0..50_000).map(|n| format!("k{n} = 1\n")).collect();
+    let text: String = (0..5_000).map(|n| format!("k{n} = 1\n")).collect();
     let Err(error) = read(&text) else { panic!("was accepted") };
     assert_eq!(error.to_string().lines().count(), 51);
 }

@@ -1,0 +1,377 @@
+//! The tables of the schema `punctual`, and what of a snapshot is in them.
+//!
+//! One table of columns for everything that shows a snapshot in rows: SQL over the Postgres wire, JSON over HTTP, and
+//! `docs/schema.md`. So a column means the same wherever it is read.
+
+use std::fmt::Write;
+
+use punctual_core::id::{ClassId, ClusterId, QueryId, Units};
+use punctual_core::query::Status;
+use punctual_core::route::Candidate;
+use punctual_core::time::{Span, Time};
+use punctual_core::view::{QueryView, View};
+
+use super::stamp::timestamp;
+use crate::link::{About, Snapshot};
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// A whole number of 64 bits.
+    Int8,
+    /// A floating-point number of 64 bits.
+    Float8,
+    /// A text.
+    Text,
+    /// `t` or `f`.
+    Bool,
+    /// An instant: `2026-01-02 03:04:05.123456+00`.
+    Timestamptz,
+}
+
+/// A table of the schema.
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    /// What a row is.
+    pub(crate) what: &'static str,
+    pub(crate) columns: &'static [Column],
+    /// Its rows, for a reader.
+    pub(crate) rows: fn(&Snapshot, Reader<'_>) -> Vec<Vec<Cell>>,
+}
+
+/// A column of a table.
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) kind: ColumnKind,
+    /// What it holds.
+    pub(crate) what: &'static str,
+}
+
+/// Who reads: nobody sees the literals of others.
+#[derive(Clone, Copy)]
+pub(crate) enum Reader<'a> {
+    /// This user: its own texts.
+    User(&'a str),
+    /// Every text.
+    Admin,
+    /// Someone who did not say who: no text.
+    Nobody,
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Cell {
+    Null,
+    Int(i64),
+    /// A number that names something, and may be larger than JavaScript counts exactly.
+    Id(u64),
+    Float(f64),
+    Text(String),
+    Bool(bool),
+    At(Time),
+}
+
+/// Queries that are shown: those that have been here longest. Texts are cut; see [`MAX_TEXT`].
+pub(crate) const MAX_QUERIES: usize = 10_000;
+
+/// Bytes of a text or a shape that are shown.
+pub(crate) const MAX_TEXT: usize = 2_048;
+
+const fn column(name: &'static str, kind: ColumnKind, what: &'static str) -> Column {
+    Column { name, kind, what }
+}
+
+use ColumnKind::{Bool, Float8, Int8, Text, Timestamptz};
+
+/// The tables of the schema.
+pub(crate) static TABLES: [&Table; 4] = [&QUERIES, &CLUSTERS, &CLASSES, &DECISIONS];
+
+/// `punctual.queries`.
+pub(crate) static QUERIES: Table = Table {
+    name: "queries",
+    what: "A query that has not ended: it waits or runs. At most 10,000, those that have been here longest.",
+    columns: &[
+        column("query_id", Int8, "Its identity."),
+        column("session_id", Int8, "The connection that sent it."),
+        column("status", Text, "`waiting`, `running`, or `cancelling` if it was told to stop."),
+        column("class", Text, "How it is treated."),
+        column("kind", Text, "What its first statement does: `select`, `write`, …"),
+        column("user", Text, "The user that sent it."),
+        column("database", Text, "The database that the user connected to."),
+        column("application", Text, "The application name, possibly empty."),
+        column("arrival", Timestamptz, "When it reached the gateway."),
+        column("started", Timestamptz, "When it was given to its cluster; null while it waits."),
+        column("waited_s", Float8, "Seconds that it waited, or has waited so far."),
+        column("running_s", Float8, "Seconds since it was given to its cluster; null while it waits."),
+        column("slo_s", Float8, "The seconds after which it is late; null: never."),
+        column("late", Bool, "True if it is late already; null if it never is."),
+        column("cluster", Text, "The name of its cluster; null while it waits."),
+        column("cluster_id", Int8, "The identity of its cluster; null while it waits."),
+        column("fingerprint", Text, "The number of its shape."),
+        column("shape", Text, "Its text without literals, at most 2,048 bytes."),
+        column("sql", Text, "Its text, at most 2,048 bytes; null if another user sent it."),
+    ],
+    rows: queries,
+};
+
+/// `punctual.clusters`.
+pub(crate) static CLUSTERS: Table = Table {
+    name: "clusters",
+    what: "A cluster that is there, or one of the last 64 that are gone.",
+    columns: &[
+        column("cluster_id", Int8, "Its identity."),
+        column("cluster", Text, "Its name in the configuration."),
+        column("phase", Text, "`starting`, `ready`, `draining`, `stopping`, `gone` or `failed`."),
+        column("since", Timestamptz, "Since when it is in that phase."),
+        column("generation", Int8, "How many times it has been started."),
+        column("size", Int8, "Its size in units."),
+        column("slots", Int8, "Queries that may run there at once."),
+        column("running", Int8, "Queries that run there, those of class `control` included."),
+        column("pins", Int8, "Sessions that hold it without running anything."),
+        column("stuck", Int8, "Cancelled queries that did not stop."),
+        column("placed", Int8, "Queries ever given to it."),
+        column("awake", Bool, "True while its billing timer runs."),
+        column("active_s", Float8, "Seconds billed."),
+        column("cost_usd", Float8, "What they cost, in dollars."),
+        column("failed_by", Text, "Why it failed last, if it did since it was last ready."),
+    ],
+    rows: clusters,
+};
+
+/// `punctual.classes`.
+pub(crate) static CLASSES: Table = Table {
+    name: "classes",
+    what: "A class of queries, with what became of them since the gateway started.",
+    columns: &[
+        column("class", Text, "Its name."),
+        column("slo_s", Float8, "The seconds after which its queries are late; null: never."),
+        column("waiting", Int8, "Its queries that wait."),
+        column("running", Int8, "Its queries that run."),
+        column("finished", Int8, "Its queries whose result was sent whole."),
+        column("failed", Int8, "Its queries that the cluster answered with an error."),
+        column("cancelled", Int8, "Its queries that were taken back."),
+        column("refused", Int8, "Its queries that were never run."),
+        column("lost", Int8, "Its queries whose cluster went away."),
+        column("counted", Int8, "Its ended queries that had an SLO and were not cancelled."),
+        column("violated", Int8, "Those of them that missed it."),
+        column("violation_rate", Float8, "The share of them that missed it; null if there are none."),
+    ],
+    rows: classes,
+};
+
+/// `punctual.decisions`.
+pub(crate) static DECISIONS: Table = Table {
+    name: "decisions",
+    what: "A recent decision to run a query somewhere (`policy.decisions_kept` of them), with its evidence.",
+    columns: &[
+        column("at", Timestamptz, "When it was made."),
+        column("query_id", Int8, "For which query."),
+        column("class", Text, "Of which class."),
+        column("cluster", Text, "The name of the cluster that it was given to."),
+        column("cluster_id", Int8, "The identity of that cluster."),
+        column("why", Text, "Why there."),
+        column("waited_s", Float8, "Seconds that it had waited."),
+        column(
+            "candidates",
+            Text,
+            "The clusters that had room, as JSON: `cluster_id`, `size`, `outstanding`, `slots`, `awake`; empty if the session held its cluster.",
+        ),
+    ],
+    rows: decisions,
+};
+
+fn queries(snapshot: &Snapshot, reader: Reader<'_>) -> Vec<Vec<Cell>> {
+    let view = &snapshot.view;
+    let mut about: Vec<(QueryId, &About)> = snapshot.about.iter().map(|(id, about)| (*id, about)).collect();
+    about.sort_unstable_by_key(|(id, _)| *id);
+    let find = |id: QueryId| about.binary_search_by_key(&id, |(id, _)| *id).ok().map(|at| about[at].1);
+    view.queries.iter().take(MAX_QUERIES).map(|query| query_row(view, query, find(query.id), reader)).collect()
+}
+
+fn query_row(view: &View, query: &QueryView, about: Option<&About>, reader: Reader<'_>) -> Vec<Cell> {
+    let may_read = |about: &&About| match reader {
+        Reader::User(user) => *about.user == *user,
+        Reader::Admin => true,
+        Reader::Nobody => false,
+    };
+    let of = |part: fn(&About) -> &str| about.map_or(Cell::Null, |about| Cell::Text(part(about).to_owned()));
+    let status = match query.placed {
+        _ if query.cancelled => "cancelling",
+        Some(_) => "running",
+        None => "waiting",
+    };
+    let (cluster, started) = (query.placed.map(|(cluster, _)| cluster), query.placed.map(|(_, at)| at));
+    let age = view.now.since(query.arrived);
+    vec![
+        Cell::Id(query.id.0),
+        Cell::Id(query.session.0),
+        Cell::Text(status.to_owned()),
+        class_name(view, query.query.class),
+        Cell::Text(query.query.kind.name().to_owned()),
+        of(|about| &about.user),
+        of(|about| &about.database),
+        of(|about| &about.application),
+        Cell::At(query.arrived),
+        started.map_or(Cell::Null, Cell::At),
+        seconds(started.unwrap_or(view.now).since(query.arrived)),
+        started.map_or(Cell::Null, |started| seconds(view.now.since(started))),
+        query.query.slo.map_or(Cell::Null, seconds),
+        query.query.slo.map_or(Cell::Null, |slo| Cell::Bool(age > slo)),
+        cluster.map_or(Cell::Null, |cluster| cluster_name(view, cluster)),
+        cluster.map_or(Cell::Null, |cluster| Cell::Int(cluster.0.into())),
+        Cell::Text(query.query.fingerprint.to_string()),
+        about.map_or(Cell::Null, |about| cut(&about.shape)),
+        about.filter(may_read).map_or(Cell::Null, |about| cut(&about.text)),
+    ]
+}
+
+fn clusters(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
+    let row = |cluster: &punctual_core::view::ClusterView| {
+        vec![
+            Cell::Int(cluster.id.0.into()),
+            Cell::Text(cluster.name.clone()),
+            Cell::Text(cluster.phase.name().to_owned()),
+            Cell::At(cluster.since),
+            Cell::Int(cluster.generation.into()),
+            Cell::Int(cluster.units.0.into()),
+            Cell::Int(cluster.slots.into()),
+            Cell::Int(cluster.running.into()),
+            Cell::Int(cluster.pins.into()),
+            Cell::Int(cluster.stuck.into()),
+            count(cluster.placed),
+            Cell::Bool(cluster.awake),
+            seconds(cluster.active),
+            Cell::Float(cluster.cost),
+            cluster.failed_by.map_or(Cell::Null, |cause| Cell::Text(cause.to_string())),
+        ]
+    };
+    snapshot.view.clusters.iter().map(row).collect()
+}
+
+fn classes(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
+    let row = |class: &punctual_core::view::ClassView| {
+        let mut row = vec![
+            Cell::Text(class.name.clone()),
+            class.slo.map_or(Cell::Null, seconds),
+            Cell::Int(class.waiting.into()),
+            Cell::Int(class.running.into()),
+        ];
+        row.extend(Status::ALL.map(|status| count(class.tally.ended(status))));
+        row.extend([count(class.tally.counted), count(class.tally.violated)]);
+        row.push(class.tally.violation_rate().map_or(Cell::Null, Cell::Float));
+        row
+    };
+    snapshot.view.classes.iter().map(row).collect()
+}
+
+fn decisions(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
+    let view = &snapshot.view;
+    let row = |decision: &punctual_core::dispatcher::Decision| {
+        vec![
+            Cell::At(decision.at),
+            Cell::Id(decision.query.0),
+            class_name(view, decision.class),
+            cluster_name(view, decision.cluster),
+            Cell::Int(decision.cluster.0.into()),
+            Cell::Text(decision.why.to_string()),
+            seconds(decision.waited),
+            Cell::Text(candidates(&decision.candidates)),
+        ]
+    };
+    view.decisions.iter().map(row).collect()
+}
+
+/// Numbers and truth values only, so that nothing needs to be escaped.
+fn candidates(candidates: &[Candidate]) -> String {
+    let mut json = String::from("[");
+    for (index, Candidate { cluster, units: Units(size), outstanding, slots, awake }) in candidates.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        let _ = write!(
+            json,
+            "{comma}{{\"cluster_id\":{cluster},\"size\":{size},\"outstanding\":{outstanding},\"slots\":{slots},\"awake\":{awake}}}"
+        );
+    }
+    json.push(']');
+    json
+}
+
+fn class_name(view: &View, class: ClassId) -> Cell {
+    view.classes.iter().find(|known| known.id == class).map_or(Cell::Null, |class| Cell::Text(class.name.clone()))
+}
+
+fn cluster_name(view: &View, cluster: ClusterId) -> Cell {
+    view.clusters.iter().find(|known| known.id == cluster).map_or(Cell::Null, |known| Cell::Text(known.name.clone()))
+}
+
+fn seconds(span: Span) -> Cell {
+    Cell::Float(span.secs_f64())
+}
+
+fn count(count: u64) -> Cell {
+    Cell::Int(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// At most [`MAX_TEXT`] bytes, and no NUL, which neither SQL nor the wire can carry.
+fn cut(text: &str) -> Cell {
+    Cell::Text(text[..text.floor_char_boundary(MAX_TEXT)].replace('\0', "\u{fffd}"))
+}
+
+impl ColumnKind {
+    /// The name in SQL.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Int8 => "bigint",
+            Float8 => "double precision",
+            Text => "text",
+            Bool => "boolean",
+            Timestamptz => "timestamptz",
+        }
+    }
+}
+
+impl Table {
+    /// The table of that name.
+    pub(crate) fn named(name: &str) -> Option<&'static Table> {
+        TABLES.into_iter().find(|table| table.name == name)
+    }
+
+    /// Rows as JSON objects, keys in the order of the columns where the reader keeps them. Ids are texts.
+    pub(crate) fn json(&self, rows: Vec<Vec<Cell>>) -> serde_json::Value {
+        let object = |row: Vec<Cell>| {
+            let pairs = self.columns.iter().zip(row);
+            serde_json::Value::Object(pairs.map(|(column, cell)| (column.name.to_owned(), cell.json())).collect())
+        };
+        serde_json::Value::Array(rows.into_iter().map(object).collect())
+    }
+}
+
+impl Cell {
+    fn json(self) -> serde_json::Value {
+        match self {
+            Cell::Null => serde_json::Value::Null,
+            Cell::Int(number) => number.into(),
+            Cell::Id(id) => id.to_string().into(),
+            Cell::Float(number) => number.into(),
+            Cell::Text(text) => text.into(),
+            Cell::Bool(truth) => truth.into(),
+            Cell::At(time) => format!("{}Z", timestamp(time).replace(' ', "T")).into(),
+        }
+    }
+}
+
+/// The tables with their columns, as Markdown: the generated part of `docs/schema.md`.
+pub fn markdown() -> String {
+    let mut text = String::new();
+    for table in TABLES {
+        let _ = write!(
+            text,
+            "### `punctual.{}`\n\n{}\n\n| column | type | what it holds |\n|---|---|---|\n",
+            table.name, table.what
+        );
+        for Column { name, kind, what } in table.columns {
+            let _ = writeln!(text, "| `{name}` | {} | {what} |", kind.name());
+        }
+        text.push('\n');
+    }
+    text
+}
