@@ -5,6 +5,8 @@
 
 pub mod catalog;
 pub mod config;
+pub mod history;
+pub mod journal;
 pub mod link;
 pub mod relay;
 pub mod settings;
