@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::class;
 use punctual_core::cluster::{Seat, Spec};
-use punctual_core::event::{Command, Event, Outcome, Refusal};
+use punctual_core::event::{Abandoned, Command, Event, Outcome, Refusal};
 use punctual_core::id::{ClusterId, Generation, QueryId, SessionId};
 use punctual_core::policy::Policy;
 use punctual_core::query::{Ended, Query, Status};
@@ -115,6 +115,7 @@ impl Watch {
             let waiting = self.waiting(seat);
             must(waiting <= self.max_waiting, || format!("{waiting} queries wait, {} may", self.max_waiting))?;
         }
+        self.nobody_waits_in_vain()?;
         for command in commands {
             if let Command::Refuse { query, .. } | Command::Abandon { query, .. } = command {
                 must(self.ended.contains(query), || format!("query {query} has its answer and is not written down"))?;
@@ -147,6 +148,31 @@ impl Watch {
     fn waiting(&self, seat: Seat) -> usize {
         let waits = |seen: &&Seen| seen.runs.is_none() && seat_of(&seen.query) == seat;
         self.queries.values().filter(waits).count()
+    }
+
+    /// No query waits while a cluster that has not turned it away has room.
+    fn nobody_waits_in_vain(&self) -> Result<(), String> {
+        for (id, known) in self.clusters.iter().filter(|(_, known)| known.life == Life::Up && !known.draining) {
+            for seat in [Seat::Slot, Seat::Control] {
+                if self.taken(*id, seat) < self.limit(known, seat) {
+                    let query = self.would_run(*id, known.generation, seat).next();
+                    must(query.is_none(), || format!("query {query:?} waits, and cluster {id} has room"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Queries that wait for a seat of that kind and were not turned away by that start of that cluster, oldest first.
+    fn would_run(&self, id: ClusterId, generation: Generation, seat: Seat) -> impl Iterator<Item = QueryId> {
+        let waits = move |seen: &Seen| seen.runs.is_none() && seat_of(&seen.query) == seat;
+        let tried = move |seen: &Seen| seen.tried.contains(&(id, generation));
+        let queries = self.queries.iter().filter(move |(_, seen)| waits(seen) && !tried(seen));
+        queries.map(|(query, _)| *query)
+    }
+
+    fn limit(&self, known: &Known, seat: Seat) -> u32 {
+        if seat == Seat::Slot { known.spec.slots } else { self.control_slots }
     }
 
     fn hear(&mut self, now: Time, event: &Event) {
@@ -242,10 +268,8 @@ impl Watch {
                 let waits = self.queries.get(query).is_some_and(|seen| seen.runs.is_none());
                 must(waits, || format!("query {query} is refused and does not wait: {because}"))
             }
-            Command::Cancel { query, .. } | Command::Abandon { query, .. } => {
-                let runs = self.queries.get(query).is_some_and(|seen| seen.runs.is_some());
-                must(runs || self.freed.query == Some(*query), || format!("{command:?}: it does not run"))
-            }
+            Command::Cancel { query, .. } => self.obey_end(*query, false),
+            Command::Abandon { query, because } => self.obey_end(*query, *because == Abandoned::WillNotStop),
             Command::EndPin { session, .. } => {
                 let held = self.pins.remove(session).is_some() || self.freed.session == Some(*session);
                 must(held, || format!("{session:?} loses a cluster that it does not hold"))
@@ -274,7 +298,10 @@ impl Watch {
                 let tried = seen.tried.contains(&(cluster, known.generation));
                 must(!tried, || format!("query {query} runs on cluster {cluster}, which turned it away"))?;
                 must(!known.draining, || format!("query {query} runs on cluster {cluster}, which drains"))?;
-                let limit = if seat == Seat::Slot { known.spec.slots } else { self.control_slots };
+                let limit = self.limit(known, seat);
+                // Ids are given in the order of arrival.
+                let first = self.would_run(cluster, known.generation, seat).next();
+                must(first == Some(query), || format!("query {query} overtakes query {first:?}"))?;
                 let taken = self.taken(cluster, seat);
                 must(taken < limit, || format!("cluster {cluster}: all {limit} {seat:?} seats were taken"))?;
             }
@@ -293,6 +320,16 @@ impl Watch {
         let run = |seen: &&Seen| seen.runs.is_some_and(|runs| runs.cluster == cluster && runs.seat == seat);
         let held = |pin: &&Pin| !pin.busy && pin.cluster == cluster && pin.seat == seat;
         (self.queries.values().filter(run).count() + self.pins.values().filter(held).count()) as u32
+    }
+
+    /// A query is told to stop, or not waited for. One that will not stop makes its cluster go, if it can be killed.
+    fn obey_end(&mut self, query: QueryId, stuck: bool) -> Result<(), String> {
+        let runs = self.queries.get(&query).and_then(|seen| seen.runs);
+        must(runs.is_some() || self.freed.query == Some(query), || format!("query {query} ends, and does not run"))?;
+        if let Some(known) = runs.and_then(|runs| self.clusters.get_mut(&runs.cluster)) {
+            known.draining |= stuck && known.spec.killable;
+        }
+        Ok(())
     }
 
     fn obey_start(&mut self, id: ClusterId, to: Generation, spec: &Spec, drain_wanted: bool) -> Result<(), String> {
