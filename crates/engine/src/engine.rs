@@ -126,7 +126,7 @@ impl EngineSession {
             }
             (Self::Simulated(session), Plan::Simulated(plan)) => {
                 let _ = bound;
-                session.execute_planned(plan.clone(), output)
+                session.execute_planned(*plan, output)
             }
             // A session never sees another engine's plans.
             #[cfg(feature = "datafusion")]

@@ -60,7 +60,7 @@ pub(crate) fn statement(kind: &str) -> Failure {
     let hint = match kind {
         "DECLARE" | "FETCH" | "MOVE" => "Use a portal with a row limit (a driver's fetch size) instead of a cursor.",
         "PREPARE" | "EXECUTE" => "Use the prepared statements of the extended protocol, as drivers do.",
-        _ => "Send SELECT, WITH, VALUES, TABLE, EXPLAIN, SHOW or SET.",
+        _ => "Send SELECT, WITH, VALUES, EXPLAIN, SHOW or SET.",
     };
     Failure::new(SqlState::FeatureNotSupported, format!("{kind} is not supported: this cluster answers queries only"))
         .hint(hint)

@@ -52,7 +52,7 @@ impl Chunk {
     /// Takes the first `rows` rows, or all if there are fewer. Returns their messages and how many they are.
     pub(crate) fn take(&mut self, rows: usize) -> (BytesMut, usize) {
         let rows = rows.min(self.ends.len());
-        let Some(last) = self.ends.drain(..rows).last() else { return (BytesMut::new(), 0) };
+        let Some(last) = self.ends.drain(..rows).next_back() else { return (BytesMut::new(), 0) };
         let length = last - self.taken;
         self.taken = last;
         debug_assert!(self.bytes.remaining() >= length);

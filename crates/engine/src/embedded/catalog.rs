@@ -10,7 +10,9 @@ use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarUDF, Signature, SimpleScalarUDF, TypeSignature, Volatility, create_udf,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::prelude::SessionContext;
@@ -38,6 +40,9 @@ pub(crate) fn register(context: &SessionContext, activity: &Arc<Activity>, budge
             datafusion::DATAFUSION_VERSION
         ),
     ));
+    for (name, arguments) in DESCRIPTIONS {
+        context.register_udf(no_description(name, arguments));
+    }
     let table = ActivityTable {
         schema: activity_schema(),
         activity: activity.clone(),
@@ -58,6 +63,19 @@ pub(crate) fn register_user(context: &SessionContext, user: &str) {
     for name in ["session_user", "current_user", "current_role"] {
         context.register_udf(constant(name, user.to_owned()));
     }
+}
+
+/// Functions about objects that have no comments here, with how many arguments they may have.
+const DESCRIPTIONS: [(&str, &[usize]); 3] =
+    [("obj_description", &[1, 2]), ("col_description", &[2]), ("shobj_description", &[2])];
+
+/// There are no comments on anything: always null.
+fn no_description(name: &str, arguments: &[usize]) -> ScalarUDF {
+    let counts = arguments.iter().map(|count| TypeSignature::Any(*count)).collect();
+    let signature = Signature::one_of(counts, Volatility::Stable);
+    let null = ColumnarValue::Scalar(ScalarValue::Utf8(None));
+    let always = Arc::new(move |_: &[ColumnarValue]| Ok(null.clone()));
+    ScalarUDF::from(SimpleScalarUDF::new_with_signature(name, signature, DataType::Utf8, always))
 }
 
 /// A function without arguments that always says the same.

@@ -10,7 +10,6 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
-use arrow_pg::datatypes::arrow_schema_to_pg_fields;
 use arrow_pg::row_encoder::RowEncoder;
 use datafusion::common::runtime::JoinSetTracer;
 use datafusion::execution::session_state::SessionState;
@@ -19,11 +18,11 @@ use datafusion::physical_plan::execute_stream;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use pgwire::api::Type;
-use pgwire::types::format::FormatOptions;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Shared;
+use super::names::Names;
 use super::plan::{self, Planned};
 use crate::activity::Ticket;
 use crate::engine::{BACKLOG, Bound, Output, Piece, Plan, Prepared, Running};
@@ -129,16 +128,16 @@ async fn run(
 ) -> Result<(), Failure> {
     match work {
         Work::Text(query) => {
-            let logical = plan::plan(state, &shared.compatibility, &query).await?;
+            let (logical, names) = plan::plan(state, &shared.compatibility, &query).await?;
             if !logical.get_parameter_fields()?.is_empty() {
                 let message = "there is no parameter $1 in a simple query";
                 return Err(Failure::new(SqlState::SyntaxError, message));
             }
-            stream(state, &logical, output, None, sender).await
+            stream(state, (&logical, &names), output, None, sender).await
         }
         Work::Prepared { plan, columns, types, bound } => {
             let logical = plan::bind(&plan, &types, bound)?;
-            stream(state, &logical, output, Some(columns), sender).await
+            stream(state, (&logical, &plan.names), output, Some(columns), sender).await
         }
     }
 }
@@ -146,15 +145,13 @@ async fn run(
 /// Executes a plan and sends its rows. `expected` are the columns that the client was told of.
 async fn stream(
     state: &SessionState,
-    logical: &LogicalPlan,
+    (logical, names): (&LogicalPlan, &Names),
     output: Output,
     expected: Option<Columns>,
     sender: &Sender,
 ) -> Result<(), Failure> {
     let physical = state.create_physical_plan(logical).await?;
-    let styles = Arc::new(FormatOptions::from_client_metadata(&output.styles));
-    let schema = physical.schema();
-    let columns: Columns = Arc::new(arrow_schema_to_pg_fields(&schema, &output.format, Some(styles))?);
+    let columns: Columns = Arc::new(plan::columns(&physical.schema(), names, &output)?);
     if let Some(expected) = expected {
         let same = expected.len() == columns.len()
             && expected.iter().zip(columns.iter()).all(|(a, b)| a.datatype() == b.datatype());

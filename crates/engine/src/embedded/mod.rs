@@ -3,10 +3,12 @@
 //! - [`tables`]: what is served
 //! - [`catalog`]: what clients see besides their tables
 //! - [`plan`]: from a query's text to a plan, and what its parameters are
+//! - [`names`]: what its columns are called
 //! - [`execute`]: from a plan to rows, counted and stoppable
 
 mod catalog;
 mod execute;
+mod names;
 mod plan;
 mod tables;
 

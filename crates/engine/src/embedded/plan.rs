@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow_pg::datatypes::{arrow_schema_to_pg_fields, df, field_into_pg_type};
-use datafusion::arrow::datatypes::{DataType, FieldRef, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit};
 use datafusion::common::format::{ExplainFormat, ExplainStatementOptions};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{ParamValues, ScalarValue};
@@ -20,13 +20,15 @@ use datafusion_pg_catalog::sql::rules::{
     AliasDuplicatedProjectionRewrite, RewriteArrayAnyAllOperation, SqlStatementRewriteRule,
 };
 use pgwire::api::Type;
-use pgwire::api::portal::{Format, Portal};
+use pgwire::api::portal::Portal;
 use pgwire::api::results::FieldInfo;
 use pgwire::api::stmt::StoredStatement;
 use pgwire::messages::extendedquery::Bind;
+use pgwire::types::format::FormatOptions;
 
 use super::catalog::{ACTIVITY, ENGINE_SCHEMA};
-use crate::engine::Bound;
+use super::names::{self, Names};
+use crate::engine::{Bound, Output};
 use crate::sqlstate::{Failure, SqlState};
 use crate::statement::Query;
 
@@ -34,18 +36,25 @@ use crate::statement::Query;
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) logical: LogicalPlan,
+    pub(crate) names: Names,
     /// The types that the plan wants for `$1`, `$2`, ..., where it could tell.
     wanted: Vec<Option<DataType>>,
     pub(crate) light: bool,
 }
 
-/// Plans a query. The plan still has its parameters in it.
+/// Plans a query. The plan still has its parameters in it, and internal names for columns that have none.
 pub(crate) async fn plan(
     state: &SessionState,
     compatibility: &PostgresCompatibilityParser,
     query: &Query,
-) -> Result<LogicalPlan, Failure> {
-    let statement = PlannerStatement::Statement(Box::new(translate(compatibility, query)?));
+) -> Result<(LogicalPlan, Names), Failure> {
+    let mut statement = translate(compatibility, query)?;
+    let names = match query.explain {
+        None => names::give(&mut statement),
+        // The plan is what is shown; it is read more easily without.
+        Some(_) => Names::default(),
+    };
+    let statement = PlannerStatement::Statement(Box::new(statement));
     let statement = match &query.explain {
         None => statement,
         Some(explain) => PlannerStatement::Explain(ExplainStatement {
@@ -60,7 +69,7 @@ pub(crate) async fn plan(
     };
     let plan = state.statement_to_plan(statement).await?;
     SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false).verify_plan(&plan)?;
-    Ok(plan)
+    Ok((plan, names))
 }
 
 /// Whether a query reads nothing but the engine's own state, or nothing at all. Such a query (`SELECT 1`, the
@@ -128,7 +137,7 @@ fn asks_about_catalog(text: &str) -> bool {
 /// Finds out what a plan wants and returns. `hints` are the types that the client gave.
 pub(crate) fn describe(
     state: &SessionState,
-    logical: LogicalPlan,
+    (logical, names): (LogicalPlan, Names),
     hints: &[Option<Type>],
     light: bool,
 ) -> Result<(Planned, Vec<Type>, Vec<FieldInfo>), Failure> {
@@ -147,14 +156,15 @@ pub(crate) fn describe(
         });
         wanted.push(field.map(|field| field.data_type().clone()).filter(|t| *t != DataType::Null));
     }
-    let columns = columns_of(state, &logical, &types, &wanted)?;
-    Ok((Planned { logical, wanted, light }, types, columns))
+    let columns = columns_of(state, &logical, &names, &types, &wanted)?;
+    Ok((Planned { logical, names, wanted, light }, types, columns))
 }
 
 /// The columns that the plan will return. The types of some depend on the parameters, so typed nulls stand in.
 fn columns_of(
     state: &SessionState,
     logical: &LogicalPlan,
+    names: &Names,
     types: &[Type],
     wanted: &[Option<DataType>],
 ) -> Result<Vec<FieldInfo>, Failure> {
@@ -171,7 +181,18 @@ fn columns_of(
         plan = plan.replace_params_with_values(&ParamValues::from(nulls))?;
     }
     let analysed = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-    Ok(arrow_schema_to_pg_fields(analysed.schema().as_arrow(), &Format::UnifiedText, None)?)
+    columns(analysed.schema().as_arrow(), names, &Output::default())
+}
+
+/// The columns of a result, as the client is told of them.
+pub(crate) fn columns(schema: &Schema, names: &Names, output: &Output) -> Result<Vec<FieldInfo>, Failure> {
+    let styles = Arc::new(FormatOptions::from_client_metadata(&output.styles));
+    let fields = arrow_schema_to_pg_fields(schema, &output.format, Some(styles.clone()))?;
+    let renamed = fields.into_iter().map(|field| {
+        FieldInfo::new(names.shown(field.name()).to_owned(), None, None, field.datatype().clone(), field.format())
+            .with_format_options(styles.clone())
+    });
+    Ok(renamed.collect())
 }
 
 /// The plan with the values of its parameters.

@@ -20,7 +20,7 @@ async fn each_error_has_its_sqlstate() {
         ("select 1 / 0", "22012"),
         ("select 1 / (n_nationkey - n_nationkey) from nation", "22012"),
         ("select 1 % (n_nationkey - n_nationkey) from nation", "22012"),
-        ("select 9223372036854775807 + n_regionkey from nation", "22003"),
+        ("select cast(n_nationkey + 9.9e36 as decimal(38, 0)) * 100 from nation", "22003"),
         ("select cast(n_nationkey + 100000 as smallint) from nation", "22003"),
         ("select cast(n_name as int) from nation", "22P02"),
         ("select cast('x' as date)", "22P02"),

@@ -239,3 +239,27 @@ fn a_copy_from_the_client_is_refused_and_its_data_ignored() {
     client.send(b'Q', b"select 1\0");
     assert_eq!(kinds(&client.until_ready()), "TDCZ");
 }
+
+#[tokio::test]
+async fn columns_have_the_names_that_postgres_gives_them() {
+    let cluster = with_tpch();
+    let client = cluster.connect().await;
+    for (sql, expected) in [
+        ("select 1, 1, 'x' as a, 'y' as a", &["?column?", "?column?", "a", "a"][..]),
+        ("select n_regionkey, count(*) from nation group by 1 order by count(*)", &["n_regionkey", "count"]),
+        ("select distinct n_regionkey + 1 from nation order by n_regionkey + 1", &["nation.n_regionkey + Int64(1)"]),
+        ("select max(n_name) from nation having count(*) > 1", &["max"]),
+        ("select a.n_name, b.n_name from nation a, nation b limit 1", &["n_name", "n_name"]),
+        ("select upper(n_name) from nation group by upper(n_name)", &["upper"]),
+        ("select sum(n_nationkey) over (order by n_nationkey), n_name from nation", &["sum", "n_name"]),
+        ("select n_nationkey, n_nationkey from nation", &["n_nationkey", "n_nationkey"]),
+        ("select current_schema()", &["current_schema"]),
+        ("select 1 union select 2", &["?column?"]),
+    ] {
+        let statement = client.prepare(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        let names: Vec<&str> = statement.columns().iter().map(|column| column.name()).collect();
+        assert_eq!(names, expected, "{sql}");
+        assert!(!client.query(&statement, &[]).await.unwrap().is_empty(), "{sql}");
+        assert!(!rows(&client, sql).await.is_empty(), "{sql}");
+    }
+}
