@@ -55,6 +55,7 @@ pub(crate) enum Plan {
 
 /// Parameter values as they came, to be decoded by whoever knows the types.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(not(feature = "datafusion"), expect(dead_code, reason = "the simulated twin looks at no values"))]
 pub(crate) struct Bound {
     pub(crate) values: Vec<Option<Bytes>>,
     pub(crate) formats: Vec<i16>,
@@ -62,6 +63,7 @@ pub(crate) struct Bound {
 
 /// How the values of a result are to be written.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(not(feature = "datafusion"), expect(dead_code, reason = "the simulated twin looks at no values"))]
 pub(crate) struct Output {
     pub(crate) format: Format,
     /// Text styles by setting, as in [`Settings::formats`].

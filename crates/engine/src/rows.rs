@@ -17,6 +17,7 @@ use crate::sqlstate::Failure;
 pub(crate) type Columns = Arc<Vec<FieldInfo>>;
 
 /// A piece is handed on when it has this many bytes.
+#[cfg(feature = "datafusion")]
 const FULL: usize = crate::wire::FULL;
 
 /// Some rows, each a whole DataRow message.
@@ -45,6 +46,7 @@ impl Chunk {
         self.ends.is_empty()
     }
 
+    #[cfg(feature = "datafusion")]
     pub(crate) fn is_full(&self) -> bool {
         self.bytes.len() >= FULL
     }

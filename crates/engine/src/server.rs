@@ -125,9 +125,9 @@ pub fn run(options: Options) -> Result<(), EngineError> {
         .map_err(|cause| EngineError::System { attempt: "start threads", cause })?;
     let space = Space::new(&options.kind)?;
     let served = runtime.block_on(serve(options, &space));
-    // A statement that does not stop would keep us for ever. It may go on for an instant, without its space.
+    // A statement that does not stop would keep us for ever. It may go on for an instant, without the space that
+    // is given back now.
     runtime.shutdown_background();
-    drop(space);
     served
 }
 
@@ -222,6 +222,8 @@ async fn serve(options: Options, space: &Space) -> Result<(), EngineError> {
 }
 
 async fn engine(options: &Options, space: &Space) -> Result<Engine, EngineError> {
+    #[cfg(not(feature = "datafusion"))]
+    let _ = space;
     match &options.kind {
         Kind::Simulated(model) => Ok(Engine::Simulated(Warehouse::new(*model, options.size))),
         #[cfg(feature = "datafusion")]

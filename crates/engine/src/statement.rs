@@ -51,7 +51,6 @@ pub(crate) struct Query {
     /// Its text, with the comments before it.
     pub(crate) text: String,
     /// The query itself, without EXPLAIN. A `SHOW TABLES` or the like is here too.
-    #[cfg_attr(not(feature = "datafusion"), expect(dead_code))]
     pub(crate) statement: Box<Statement>,
     pub(crate) explain: Option<Explain>,
 }

@@ -30,26 +30,24 @@ impl Names {
 pub(crate) fn give(statement: &mut Statement) -> Names {
     let mut names = Names::default();
     if let Statement::Query(query) = statement {
-        let ordered = query.order_by.is_some();
-        give_in(&mut query.body, ordered, &mut names);
+        give_in(&mut query.body, &mut names);
     }
     names
 }
 
-fn give_in(body: &mut SetExpr, ordered: bool, names: &mut Names) {
+fn give_in(body: &mut SetExpr, names: &mut Names) {
     match body {
-        // The planner looks for the expressions of ORDER BY among those of a DISTINCT, and by their own names.
-        SetExpr::Select(select) => give_items(&mut select.projection, ordered && select.distinct.is_some(), names),
-        SetExpr::Query(query) => give_in(&mut query.body, ordered || query.order_by.is_some(), names),
+        SetExpr::Select(select) => give_items(&mut select.projection, names),
+        SetExpr::Query(query) => give_in(&mut query.body, names),
         SetExpr::SetOperation { left, right, .. } => {
-            give_in(left, ordered, names);
-            give_in(right, ordered, names);
+            give_in(left, names);
+            give_in(right, names);
         }
         _ => {}
     }
 }
 
-fn give_items(items: &mut [SelectItem], keep: bool, names: &mut Names) {
+fn give_items(items: &mut [SelectItem], names: &mut Names) {
     let mut seen = HashSet::new();
     for item in items {
         let (expression, shown, is_name) = match item {
@@ -65,7 +63,7 @@ fn give_items(items: &mut [SelectItem], keep: bool, names: &mut Names) {
             SelectItem::UnnamedExpr(expression) => expression.to_string(),
             _ => shown.clone(),
         };
-        if (is_name || keep) && seen.insert(key) {
+        if is_name && seen.insert(key) {
             continue;
         }
         let alias = Ident::with_quote('"', format!("{INTERNAL}{}", names.0.len()));

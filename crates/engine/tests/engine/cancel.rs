@@ -36,11 +36,14 @@ async fn a_sort_stops_when_it_is_cancelled() {
 
 #[tokio::test]
 async fn a_nested_loop_is_answered_at_once_and_counted_until_it_ends() {
-    let (cluster, watcher) = cancelled(NESTED_LOOP).await;
+    let (mut cluster, watcher) = cancelled(NESTED_LOOP).await;
     // Whether it ever stops is not ours to say; but it does not count as running, and the cluster answers.
     let (running, _) = until_activity(&watcher, |running, _| running == 0).await;
     assert_eq!(running, 0);
     assert_eq!(text(&cluster.connect().await, "select 2").await, "2");
+    // Nor does it keep the process.
+    drop(cluster.child.stdin.take());
+    assert!(cluster.child.wait().unwrap().success());
 }
 
 #[tokio::test]

@@ -247,7 +247,7 @@ async fn columns_have_the_names_that_postgres_gives_them() {
     for (sql, expected) in [
         ("select 1, 1, 'x' as a, 'y' as a", &["?column?", "?column?", "a", "a"][..]),
         ("select n_regionkey, count(*) from nation group by 1 order by count(*)", &["n_regionkey", "count"]),
-        ("select distinct n_regionkey + 1 from nation order by n_regionkey + 1", &["nation.n_regionkey + Int64(1)"]),
+        ("select distinct n_regionkey + 1 from nation order by 1", &["?column?"]),
         ("select max(n_name) from nation having count(*) > 1", &["max"]),
         ("select a.n_name, b.n_name from nation a, nation b limit 1", &["n_name", "n_name"]),
         ("select upper(n_name) from nation group by upper(n_name)", &["upper"]),
