@@ -5,6 +5,8 @@
 
 pub mod catalog;
 pub mod config;
+pub mod http;
 pub mod link;
+pub mod metrics;
 pub mod relay;
 pub mod settings;
