@@ -4,6 +4,7 @@
 //! [`Dispatcher`](punctual_core::Dispatcher) in between is the same that the simulator runs.
 
 pub mod catalog;
+pub mod cli;
 pub mod config;
 pub mod http;
 pub mod link;
