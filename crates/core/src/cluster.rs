@@ -140,6 +140,8 @@ pub struct Cluster {
     /// Queries that were told to stop and may be running on, their sessions gone. They hold no seat: a cluster with
     /// such a query drains and is replaced.
     pub stuck: BTreeSet<QueryId>,
+    /// True if another like it is to start when it is gone.
+    pub leaves_a_place: bool,
     /// Queries ever placed there.
     pub placed: u64,
     /// Its billing timer.
@@ -160,6 +162,7 @@ impl Cluster {
             running: BTreeMap::new(),
             idle_pins: BTreeMap::new(),
             stuck: BTreeSet::new(),
+            leaves_a_place: false,
             placed: 0,
             timer,
         }
@@ -228,9 +231,10 @@ impl Cluster {
         self.spec.price.cost(self.spec.units, self.timer.active(now))
     }
 
-    /// The wait before its next start after a failure.
+    /// The wait before its next start after a failure. Never zero: starts that fail at once would follow each other
+    /// without end within one instant.
     pub(crate) fn retry_after(&self, first: Span, most: Span) -> Span {
-        first.times(1 << self.failures.saturating_sub(1).min(20)).min(most)
+        first.times(1 << self.failures.saturating_sub(1).min(20)).min(most).max(Span::from_millis(1))
     }
 }
 

@@ -18,7 +18,8 @@ use crate::time::Span;
 pub enum Event {
     /// A client sent a query.
     Arrived(Query),
-    /// A placed query could not be started on its cluster; nothing of it ran there.
+    /// A placed query could not be started on its cluster; nothing of it ran there. Another verdict follows, or an
+    /// abandonment if its session was pinned there.
     Bounced {
         /// The query.
         query: QueryId,

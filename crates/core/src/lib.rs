@@ -34,3 +34,6 @@ pub use dispatcher::Dispatcher;
 pub use event::{Command, Event};
 pub use policy::Policy;
 pub use time::{Span, Time};
+
+/// Which decisions these are: the version and a hash over the crate's sources. A journal of another build is refused.
+pub const BUILD: &str = env!("PUNCTUAL_BUILD");

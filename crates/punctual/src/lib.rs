@@ -6,7 +6,9 @@
 pub mod catalog;
 pub mod cli;
 pub mod config;
+pub mod history;
 pub mod http;
+pub mod journal;
 pub mod link;
 pub mod metrics;
 pub mod relay;

@@ -1,3 +1,25 @@
-//! Punctual's simulator: workloads and worlds for the dispatcher that runs live.
+//! Punctual's simulator: workloads and worlds for the same dispatcher that runs live.
+//!
+//! ```text
+//!   workload ──▶ world ──events──▶ Dispatcher ──commands──▶ world ──▶ …        run ──▶ outcome
+//! ```
+//!
+//! - [`workload`]: what arrives, and when
+//! - [`world`]: what stands in for clients, engines and providers
+//! - [`run`](mod@run): the loop; [`outcome`]: what came of it
+//! - [`journal`]: the same events again, from a checkpoint
+//! - [`scenario`]: thousands of small random runs, with everything checked that must hold
+//!
+//! A run is a function of its seeds: no clock, no entropy, no iteration in an order that differs.
 
+pub mod agenda;
+pub mod journal;
+pub mod outcome;
+pub mod run;
+pub mod scenario;
+pub mod workload;
 pub mod world;
+
+pub use outcome::Outcome;
+pub use run::{Run, Step, run};
+pub use world::{Conditions, World};

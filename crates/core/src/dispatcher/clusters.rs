@@ -33,11 +33,11 @@ impl Dispatcher {
         }
     }
 
-    pub(super) fn cluster_stopped(&mut self, id: ClusterId, generation: Generation) {
+    pub(super) fn cluster_stopped(&mut self, id: ClusterId, generation: Generation, commands: &mut Vec<Command>) {
         if !self.is_current(id, generation) || !self.step(id, Step::Stopped) {
             return self.makes_no_sense();
         }
-        self.retire(id);
+        self.retire(id, commands);
     }
 
     pub(super) fn cluster_lost(
@@ -55,7 +55,7 @@ impl Dispatcher {
             cluster.failed_by = Some(cause);
             cluster.stuck.clear();
         }
-        self.retire(id);
+        self.retire(id, commands);
     }
 
     pub(super) fn drain(&mut self, id: ClusterId, commands: &mut Vec<Command>) {
@@ -68,7 +68,7 @@ impl Dispatcher {
             commands.push(Command::Stop { cluster: id, generation: cluster.generation, force: true });
         }
         self.stop_if_drained(id, commands);
-        self.retire(id);
+        self.retire(id, commands);
     }
 
     /// Drains a cluster on which a query will not stop, and starts another like it.
@@ -78,9 +78,15 @@ impl Dispatcher {
             return;
         }
         let spec = cluster.spec.clone();
-        self.drain(id, commands);
-        if self.shutdown.is_none() {
-            self.start_cluster(spec, commands);
+        if self.clusters.len() < self.policy.max_clusters as usize {
+            self.drain(id, commands);
+            if self.shutdown.is_none() {
+                self.start_cluster(spec, commands);
+            }
+        } else if let Some(cluster) = self.clusters.get_mut(&id) {
+            // There is no room for both: the other one starts when this one is gone.
+            cluster.leaves_a_place = true;
+            self.drain(id, commands);
         }
     }
 
@@ -183,12 +189,15 @@ impl Dispatcher {
     }
 
     /// Forgets a cluster that is gone, but for its cost and a last look at it.
-    fn retire(&mut self, id: ClusterId) {
+    fn retire(&mut self, id: ClusterId, commands: &mut Vec<Command>) {
         if self.clusters.get(&id).is_none_or(|cluster| cluster.phase != Phase::Gone) {
             return;
         }
         if let Some(cluster) = self.clusters.remove(&id) {
             let cost = cluster.cost(self.now);
+            if cluster.leaves_a_place && self.shutdown.is_none() {
+                self.start_cluster(cluster.spec.clone(), commands);
+            }
             self.retired_cost += cost;
             self.retired.push_back(Retired { cluster, cost });
             while self.retired.len() > RETIRED_KEPT {

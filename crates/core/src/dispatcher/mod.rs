@@ -16,6 +16,8 @@
 
 mod clusters;
 mod queries;
+#[cfg(test)]
+mod tests;
 mod timers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::class;
-use crate::cluster::{Cluster, Seat};
+use crate::cluster::{Cluster, Phase, Seat};
 use crate::event::{Command, Event};
 use crate::id::{ClassId, ClusterId, Generation, QueryId, SessionId};
 use crate::policy::Policy;
@@ -178,7 +180,7 @@ impl Dispatcher {
             Event::ClusterLost { cluster, generation, cause } => {
                 self.cluster_lost(cluster, generation, cause, commands);
             }
-            Event::ClusterStopped { cluster, generation } => self.cluster_stopped(cluster, generation),
+            Event::ClusterStopped { cluster, generation } => self.cluster_stopped(cluster, generation, commands),
             Event::DrainWanted { cluster } => self.drain(cluster, commands),
             Event::ShutdownWanted { within } => self.shut_down(within),
             Event::PolicyAdopted(policy) => self.adopt(*policy),
@@ -196,6 +198,16 @@ impl Dispatcher {
     /// The policy in force.
     pub fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// A ready cluster for what is not counted as a query: an awake one if there is one, the least loaded of those.
+    pub fn any_ready(&self) -> Option<ClusterId> {
+        let ready = self.clusters.values().filter(|cluster| cluster.phase == Phase::Ready);
+        let chosen = ready.min_by_key(|cluster| {
+            let load = cluster.running.len() + cluster.idle_pins.len();
+            (!cluster.timer.awake(self.now), load, cluster.id)
+        });
+        chosen.map(|cluster| cluster.id)
     }
 
     /// True once a shutdown is complete: no query, no cluster.

@@ -3,7 +3,7 @@
 use super::{CancelSent, Decision, Dispatcher, Due, Hold, Live, LiveState, Pin, seat_of};
 use crate::class;
 use crate::cluster::{Phase, Seat};
-use crate::event::{Abandoned, Command, Outcome, PinEnd, Refusal};
+use crate::event::{Abandoned, Command, LossCause, Outcome, PinEnd, Refusal};
 use crate::id::{ClusterId, QueryId, SessionId};
 use crate::query::{Ended, Query, SqlState, Status, violated};
 use crate::route::{Candidate, Router, Why};
@@ -151,14 +151,16 @@ impl Dispatcher {
 
     pub(super) fn bounced(&mut self, id: QueryId, from: ClusterId, commands: &mut Vec<Command>) {
         let Some((session, seat, cancelled)) = self.running_on(id, from) else { return self.makes_no_sense() };
-        let pinned = self.sessions.get(&session).is_some_and(|hold| hold.pin.is_some());
+        let hold = self.sessions.get(&session).filter(|hold| hold.query == Some(id));
+        let pinned = hold.is_some_and(|hold| hold.pin.is_some());
         self.leave_seat(id, None);
-        if pinned {
+        if cancelled {
+            self.refuse(id, Refusal::Cancelled, commands);
+        } else if pinned {
             // Its transaction was on that cluster and cannot go elsewhere.
-            self.release_pin(session);
+            let because = Abandoned::ClusterLost { cause: LossCause::Unreachable };
+            commands.push(Command::Abandon { query: id, because });
             self.end(id, Status::Lost, Traces::default(), commands);
-        } else if cancelled {
-            self.end(id, Status::Cancelled, Traces::default(), commands);
         } else {
             self.wait_again(id, from, seat);
             self.place_waiting(commands);
@@ -217,12 +219,13 @@ impl Dispatcher {
         if let Some(sent) = cancel {
             self.timers.remove(&(sent.grace_ends, Due::CancelGrace(id)));
         }
-        // A session that has ended in the meantime holds nothing.
-        let pinned_by = pinned_by.filter(|session| self.sessions.contains_key(session));
+        // A session that has ended in the meantime holds nothing, even if another has come under its number.
+        let mine = self.sessions.get(&session).is_some_and(|hold| hold.query == Some(id));
+        let pinned_by = pinned_by.filter(|_| mine);
         if let Some(cluster) = self.clusters.get_mut(&on) {
             cluster.leave(id, pinned_by, self.now);
         }
-        let Some(hold) = self.sessions.get_mut(&session) else { return };
+        let Some(hold) = self.sessions.get_mut(&session).filter(|_| mine) else { return };
         match pinned_by {
             Some(session) => {
                 let since = hold.pin.map_or(self.now, |pin| pin.since);

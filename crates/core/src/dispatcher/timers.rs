@@ -24,7 +24,8 @@ pub(crate) enum Due {
 }
 
 impl Dispatcher {
-    /// Fires the timers that are due, earliest first. Each is taken out before it fires, so this ends.
+    /// Fires the timers that are due, earliest first. Each is taken out before it fires, and what firing sets lies at
+    /// least a millisecond ahead on every way round (see `Cluster::retry_after`), so this ends.
     pub(super) fn fire_due(&mut self, commands: &mut Vec<Command>) {
         while let Some(&(at, due)) = self.timers.first()
             && at <= self.now

@@ -1,0 +1,165 @@
+//! Writing to a file of frames so that what went wrong leaves no trace, and to a directory alone.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::FlockOperation;
+
+use super::frame::{Format, HEADER};
+
+/// A file of frames that grows at its end. A write that fails is undone, so that the next one follows what is good.
+#[derive(Debug)]
+pub(crate) struct Appender {
+    file: File,
+    path: PathBuf,
+    good: u64,
+    broken: bool,
+}
+
+impl Appender {
+    /// Begins a new file, readable by its owner only; one that exists is an error.
+    ///
+    /// # Errors
+    /// If it cannot be made or its header written. Then it is not there.
+    pub(crate) fn create(path: &Path, format: Format) -> io::Result<Appender> {
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
+        let mut appender = Appender { file, path: path.to_owned(), good: 0, broken: false };
+        appender.append(&format.header(), false).inspect_err(|_| drop(fs::remove_file(path)))?;
+        Ok(appender)
+    }
+
+    /// Goes on with a file whose first `good` bytes are known to be; the rest is cut off.
+    ///
+    /// # Errors
+    /// If it cannot be opened or cut.
+    pub(crate) fn resume(path: &Path, good: u64) -> io::Result<Appender> {
+        let file = OpenOptions::new().append(true).open(path)?;
+        if file.metadata()?.len() != good {
+            file.set_len(good)?;
+        }
+        Ok(Appender { file, path: path.to_owned(), good, broken: false })
+    }
+
+    /// Appends whole frames, to the disk itself if `sync`.
+    ///
+    /// # Errors
+    /// If they could not all be written. Then none is, or else the file [is broken](Appender::is_broken).
+    pub(crate) fn append(&mut self, frames: &[u8], sync: bool) -> io::Result<()> {
+        let written = self.file.write_all(frames).and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
+        match written {
+            Ok(()) => {
+                self.good += frames.len() as u64;
+                Ok(())
+            }
+            Err(cause) => {
+                self.broken |= self.file.set_len(self.good).is_err();
+                Err(cause)
+            }
+        }
+    }
+
+    /// Bytes that are good.
+    pub(crate) fn len(&self) -> u64 {
+        self.good
+    }
+
+    /// True while there is no frame in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.good <= HEADER as u64
+    }
+
+    /// True if a failed write could not be undone: nothing must follow it.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Makes a directory that only its owner can look into, unless it is there, and takes it for this process alone for as
+/// long as the file that is returned is open. None if another has it.
+///
+/// # Errors
+/// If it cannot be made or written to.
+pub(crate) fn claim(dir: &Path) -> io::Result<Option<File>> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.join(LOCK_FILE))?;
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(lock)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(cause) => Err(cause.into()),
+    }
+}
+
+/// The name of the file that says whose a directory is.
+pub(crate) const LOCK_FILE: &str = "lock";
+
+/// Says at most once a minute that something goes wrong again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Complaint {
+    said: Option<Instant>,
+}
+
+impl Complaint {
+    /// True if it is time to say it (again).
+    pub(crate) fn is_due(&mut self) -> bool {
+        let due = self.said.is_none_or(|said| said.elapsed() >= Duration::from_secs(60));
+        if due {
+            self.said = Some(Instant::now());
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: Format = Format { magic: *b"PNCTTEST", version: 1 };
+
+    #[test]
+    fn a_failed_write_is_an_error_and_a_device_that_is_full_breaks_the_file() {
+        let mut full = Appender::resume(Path::new("/dev/full"), 0).unwrap();
+        assert_eq!(full.append(b"frames", false).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert!(full.is_broken() && full.is_empty());
+    }
+
+    #[test]
+    fn a_file_goes_on_after_what_is_good() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let mut file = Appender::create(&path, FORMAT).unwrap();
+        assert!(file.is_empty());
+        file.append(b"good", true).unwrap();
+        fs::write(&path, [FORMAT.header().as_slice(), b"goodbad"].concat()).unwrap();
+        let mut file = Appender::resume(&path, file.len()).unwrap();
+        file.append(b"more", false).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), [FORMAT.header().as_slice(), b"goodmore"].concat());
+        assert!(Appender::create(&path, FORMAT).is_err(), "it exists");
+    }
+
+    #[test]
+    fn a_directory_is_one_writers_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("a/b");
+        let first = claim(&dir).unwrap();
+        assert!(first.is_some());
+        assert!(claim(&dir).unwrap().is_none());
+        drop(first);
+        assert!(claim(&dir).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_complaint_is_not_repeated_at_once() {
+        let mut complaint = Complaint::default();
+        assert!(complaint.is_due());
+        assert!(!complaint.is_due());
+    }
+}

@@ -1,0 +1,71 @@
+//! What has occurred in scenarios: a check that never meets a case says nothing about it.
+
+use std::collections::BTreeMap;
+
+use punctual_core::event::{Abandoned, Command, Event, LossCause, Outcome, PinEnd, Refusal};
+
+/// How often each kind of event, command and reason occurred, by its name.
+pub type Seen = BTreeMap<&'static str, u64>;
+
+/// Counts an event and the commands that it led to.
+pub(super) fn count(seen: &mut Seen, event: &Event, commands: &[Command]) {
+    *seen.entry(event_name(event)).or_default() += 1;
+    for command in commands {
+        *seen.entry(command_name(command)).or_default() += 1;
+        if let Command::Record(ended) = command {
+            *seen.entry(ended.status.name()).or_default() += 1;
+        }
+    }
+}
+
+fn event_name(event: &Event) -> &'static str {
+    match event {
+        Event::Arrived(_) => "Arrived",
+        Event::Bounced { .. } => "Bounced",
+        Event::Finished { pinned: true, .. } => "Finished, pinned",
+        Event::Finished { outcome: Outcome::Finished { .. }, .. } => "Finished",
+        Event::Finished { outcome: Outcome::Failed { .. }, .. } => "Finished: Failed",
+        Event::Finished { outcome: Outcome::Lost, .. } => "Finished: Lost",
+        Event::Cancel { .. } => "Cancel",
+        Event::SessionEnded { .. } => "SessionEnded",
+        Event::ClusterWanted(_) => "ClusterWanted",
+        Event::ClusterReady { .. } => "ClusterReady",
+        Event::ClusterLost { cause: LossCause::StartFailed, .. } => "ClusterLost: StartFailed",
+        Event::ClusterLost { .. } => "ClusterLost",
+        Event::ClusterStopped { .. } => "ClusterStopped",
+        Event::DrainWanted { .. } => "DrainWanted",
+        Event::ShutdownWanted { .. } => "ShutdownWanted",
+        Event::PolicyAdopted(_) => "PolicyAdopted",
+        Event::Woke => "Woke",
+    }
+}
+
+fn command_name(command: &Command) -> &'static str {
+    match command {
+        Command::Run { .. } => "Run",
+        Command::Refuse { because, .. } => refusal_name(*because),
+        Command::Cancel { .. } => "Cancel it",
+        Command::Abandon { because: Abandoned::WillNotStop, .. } => "Abandon: WillNotStop",
+        Command::Abandon { because: Abandoned::ClusterLost { .. }, .. } => "Abandon: ClusterLost",
+        Command::Abandon { because: Abandoned::DrainEnded { .. }, .. } => "Abandon: DrainEnded",
+        Command::EndPin { because: PinEnd::Idle { .. }, .. } => "EndPin: Idle",
+        Command::EndPin { because: PinEnd::ClusterLost { .. }, .. } => "EndPin: ClusterLost",
+        Command::EndPin { because: PinEnd::DrainEnded, .. } => "EndPin: DrainEnded",
+        Command::Start { .. } => "Start",
+        Command::Stop { force: true, .. } => "Stop by force",
+        Command::Stop { force: false, .. } => "Stop",
+        Command::Record(_) => "Record",
+    }
+}
+
+fn refusal_name(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::WaitingFull { .. } => "Refuse: WaitingFull",
+        Refusal::WaitedTooLong { .. } => "Refuse: WaitedTooLong",
+        Refusal::NoCluster => "Refuse: NoCluster",
+        Refusal::NoClusterCouldRun { .. } => "Refuse: NoClusterCouldRun",
+        Refusal::ShuttingDown => "Refuse: ShuttingDown",
+        Refusal::Cancelled => "Refuse: Cancelled",
+        Refusal::NotItsTurn => "Refuse: NotItsTurn",
+    }
+}

@@ -1,0 +1,444 @@
+//! An independent look at a run: everything here is recomputed from events and commands alone. The dispatcher's own
+//! counts, which [`check`](punctual_core::check) compares with each other, are not looked at.
+//!
+//! ```text
+//!  Arrived ──▶ waits ──Run──▶ runs ──Record──▶ ended, and never seen again
+//!                ▲  │           │
+//!                │  └─Refuse──▶ Record
+//!                └───Bounced────┘
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_core::class;
+use punctual_core::cluster::{Seat, Spec};
+use punctual_core::event::{Abandoned, Command, Event, Outcome, Refusal};
+use punctual_core::id::{ClusterId, Generation, QueryId, SessionId};
+use punctual_core::policy::Policy;
+use punctual_core::query::{Ended, Query, Status};
+use punctual_core::time::Time;
+
+use super::bill::Bill;
+
+/// What is known of a run from the outside.
+#[derive(Clone, Debug)]
+pub(super) struct Watch {
+    queries: BTreeMap<QueryId, Seen>,
+    ended: BTreeSet<QueryId>,
+    clusters: BTreeMap<ClusterId, Known>,
+    /// Sessions that hold a cluster.
+    pins: BTreeMap<SessionId, Pin>,
+    /// What the present step's event took away. Timers that are due fire before an event, and their commands may still
+    /// be about that.
+    freed: Freed,
+    max_waiting: usize,
+    control_slots: u32,
+    pub(super) arrived: u64,
+}
+
+/// A query that has arrived and was not written down.
+#[derive(Clone, Debug)]
+struct Seen {
+    query: Query,
+    arrived: Time,
+    runs: Option<Runs>,
+    /// When it was sent to a cluster for the last time.
+    placed: Option<Time>,
+    /// Its session is over.
+    orphan: bool,
+    /// Its client or an operator took it back.
+    taken_back: bool,
+    /// Starts of clusters that turned it away.
+    tried: Vec<(ClusterId, Generation)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Runs {
+    cluster: ClusterId,
+    seat: Seat,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pin {
+    cluster: ClusterId,
+    seat: Seat,
+    /// Its session's query runs on its seat.
+    busy: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Freed {
+    query: Option<QueryId>,
+    session: Option<SessionId>,
+}
+
+/// A cluster as far as events and commands tell.
+#[derive(Clone, Debug)]
+struct Known {
+    spec: Spec,
+    generation: Generation,
+    life: Life,
+    /// The dispatcher was told to drain it.
+    draining: bool,
+    bill: Bill,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Life {
+    Starting,
+    Up,
+    Stopping,
+    Down,
+}
+
+impl Watch {
+    pub(super) fn new(policy: &Policy) -> Watch {
+        Watch {
+            queries: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            clusters: BTreeMap::new(),
+            pins: BTreeMap::new(),
+            freed: Freed::default(),
+            max_waiting: policy.max_waiting as usize,
+            control_slots: policy.control_slots,
+            arrived: 0,
+        }
+    }
+
+    /// Takes a step in; the first thing that must not be is the error.
+    pub(super) fn take(&mut self, now: Time, event: &Event, commands: &[Command]) -> Result<(), String> {
+        self.hear(now, event);
+        for (index, command) in commands.iter().enumerate() {
+            self.obey(now, event, command, &commands[..index])?;
+        }
+        for seat in [Seat::Slot, Seat::Control] {
+            let waiting = self.waiting(seat);
+            must(waiting <= self.max_waiting, || format!("{waiting} queries wait, {} may", self.max_waiting))?;
+        }
+        self.nobody_waits_in_vain()?;
+        for command in commands {
+            if let Command::Refuse { query, .. } | Command::Abandon { query, .. } = command {
+                must(self.ended.contains(query), || format!("query {query} has its answer and is not written down"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What must be once nothing is left that could happen.
+    pub(super) fn at_the_end(&self) -> Result<(), String> {
+        if let Some(query) = self.queries.keys().next() {
+            return Err(format!("{} queries never ended, query {query} first", self.queries.len()));
+        }
+        if self.ended.len() as u64 != self.arrived {
+            return Err(format!("{} queries arrived, {} ended", self.arrived, self.ended.len()));
+        }
+        match self.pins.keys().next() {
+            Some(session) => Err(format!("{session:?} holds a cluster to the end")),
+            None => Ok(()),
+        }
+    }
+
+    /// Dollars spent up to `now`, by a reference that knows the intervals in which queries ran and nothing else.
+    pub(super) fn cost(&self, now: Time) -> f64 {
+        let cost =
+            |known: &Known| known.spec.price.cost(known.spec.units, known.bill.active(known.spec.price.minimum, now));
+        self.clusters.values().map(cost).sum()
+    }
+
+    fn waiting(&self, seat: Seat) -> usize {
+        let waits = |seen: &&Seen| seen.runs.is_none() && seat_of(&seen.query) == seat;
+        self.queries.values().filter(waits).count()
+    }
+
+    /// No query waits while a cluster that has not turned it away has room.
+    fn nobody_waits_in_vain(&self) -> Result<(), String> {
+        for (id, known) in self.clusters.iter().filter(|(_, known)| known.life == Life::Up && !known.draining) {
+            for seat in [Seat::Slot, Seat::Control] {
+                if self.taken(*id, seat) < self.limit(known, seat) {
+                    let query = self.would_run(*id, known.generation, seat).next();
+                    must(query.is_none(), || format!("query {query:?} waits, and cluster {id} has room"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Queries that wait for a seat of that kind and were not turned away by that start of that cluster, oldest first.
+    fn would_run(&self, id: ClusterId, generation: Generation, seat: Seat) -> impl Iterator<Item = QueryId> {
+        let waits = move |seen: &Seen| seen.runs.is_none() && seat_of(&seen.query) == seat;
+        let tried = move |seen: &Seen| seen.tried.contains(&(id, generation));
+        let queries = self.queries.iter().filter(move |(_, seen)| waits(seen) && !tried(seen));
+        queries.map(|(query, _)| *query)
+    }
+
+    fn limit(&self, known: &Known, seat: Seat) -> u32 {
+        if seat == Seat::Slot { known.spec.slots } else { self.control_slots }
+    }
+
+    fn hear(&mut self, now: Time, event: &Event) {
+        self.freed = Freed::default();
+        match event {
+            Event::Arrived(query) => self.hear_arrived(query, now),
+            Event::Bounced { query, cluster } => self.hear_bounced(*query, *cluster, now),
+            Event::Cancel { query } => {
+                if let Some(seen) = self.queries.get_mut(query) {
+                    seen.taken_back = true;
+                }
+            }
+            Event::SessionEnded { session } => {
+                for seen in self.queries.values_mut().filter(|seen| seen.query.session == *session) {
+                    (seen.orphan, seen.taken_back) = (true, true);
+                }
+                self.release(*session);
+            }
+            Event::ClusterReady { cluster, generation } => {
+                if let Some(known) = self.current(*cluster, *generation)
+                    && known.life == Life::Starting
+                {
+                    known.life = Life::Up;
+                }
+            }
+            Event::ClusterLost { cluster, generation, .. } => self.hear_down(*cluster, *generation, false, now),
+            Event::ClusterStopped { cluster, generation } => self.hear_down(*cluster, *generation, true, now),
+            Event::DrainWanted { cluster } => {
+                if let Some(known) = self.clusters.get_mut(cluster) {
+                    known.draining = true;
+                }
+            }
+            Event::PolicyAdopted(policy) => {
+                // What waits already is not dropped for a lower limit.
+                let waiting = self.waiting(Seat::Slot).max(self.waiting(Seat::Control));
+                self.max_waiting = waiting.max(policy.max_waiting as usize);
+                self.control_slots = policy.control_slots;
+            }
+            Event::Finished { .. } | Event::ClusterWanted(_) | Event::ShutdownWanted { .. } | Event::Woke => {}
+        }
+    }
+
+    fn hear_arrived(&mut self, query: &Query, now: Time) {
+        self.arrived += 1;
+        let query = query.clone();
+        let id = query.id;
+        let seen =
+            Seen { query, arrived: now, runs: None, placed: None, orphan: false, taken_back: false, tried: Vec::new() };
+        self.queries.insert(id, seen);
+    }
+
+    fn hear_bounced(&mut self, query: QueryId, cluster: ClusterId, now: Time) {
+        let Some(seen) = self.queries.get_mut(&query) else { return };
+        if seen.runs.is_some_and(|runs| runs.cluster == cluster) {
+            seen.runs = None;
+            seen.tried.extend(self.clusters.get(&cluster).map(|known| (cluster, known.generation)));
+            let session = seen.query.session;
+            self.freed.query = Some(query);
+            self.release(session);
+            self.stopped_running(query, cluster, now);
+        }
+    }
+
+    fn hear_down(&mut self, cluster: ClusterId, generation: Generation, stopped: bool, now: Time) {
+        let Some(known) = self.current(cluster, generation) else { return };
+        // A cluster that was not asked to stop cannot have stopped as asked.
+        if known.life != Life::Down && (!stopped || known.life == Life::Stopping) {
+            known.life = Life::Down;
+            known.bill.cut(now);
+        }
+    }
+
+    fn current(&mut self, cluster: ClusterId, generation: Generation) -> Option<&mut Known> {
+        self.clusters.get_mut(&cluster).filter(|known| known.generation == generation)
+    }
+
+    fn release(&mut self, session: SessionId) {
+        if self.pins.remove(&session).is_some() {
+            self.freed.session = Some(session);
+        }
+    }
+
+    fn stopped_running(&mut self, query: QueryId, cluster: ClusterId, now: Time) {
+        if let Some(known) = self.clusters.get_mut(&cluster) {
+            known.bill.ended(query, now);
+        }
+    }
+
+    fn obey(&mut self, now: Time, event: &Event, command: &Command, before: &[Command]) -> Result<(), String> {
+        match command {
+            Command::Run { query, cluster } => self.obey_run(*query, *cluster, now),
+            Command::Refuse { query, because } => {
+                let waits = self.queries.get(query).is_some_and(|seen| seen.runs.is_none());
+                must(waits, || format!("query {query} is refused and does not wait: {because}"))
+            }
+            Command::Cancel { query, .. } => self.obey_end(*query, false),
+            Command::Abandon { query, because } => self.obey_end(*query, *because == Abandoned::WillNotStop),
+            Command::EndPin { session, .. } => {
+                let held = self.pins.remove(session).is_some() || self.freed.session == Some(*session);
+                must(held, || format!("{session:?} loses a cluster that it does not hold"))
+            }
+            Command::Start { cluster, generation, spec } => {
+                self.obey_start(*cluster, *generation, spec, matches!(event, Event::DrainWanted { .. }))
+            }
+            Command::Stop { cluster, generation, force } => self.obey_stop(*cluster, *generation, *force),
+            Command::Record(ended) => self.obey_record(now, event, ended, before),
+        }
+    }
+
+    fn obey_run(&mut self, query: QueryId, cluster: ClusterId, now: Time) -> Result<(), String> {
+        let seen = self.queries.get(&query).ok_or_else(|| format!("query {query} runs, and is not there"))?;
+        must(seen.runs.is_none(), || format!("query {query} runs twice at once"))?;
+        let (session, mut seat) = (seen.query.session, seat_of(&seen.query));
+        let known = self.clusters.get(&cluster).ok_or_else(|| format!("cluster {cluster} is not there"))?;
+        must(known.life == Life::Up, || format!("query {query} runs on cluster {cluster}, {:?}", known.life))?;
+        match self.pins.get_mut(&session) {
+            Some(pin) => {
+                must(pin.cluster == cluster, || format!("query {query} left the cluster that its session holds"))?;
+                pin.busy = true;
+                seat = pin.seat;
+            }
+            None => {
+                let tried = seen.tried.contains(&(cluster, known.generation));
+                must(!tried, || format!("query {query} runs on cluster {cluster}, which turned it away"))?;
+                must(!known.draining, || format!("query {query} runs on cluster {cluster}, which drains"))?;
+                let limit = self.limit(known, seat);
+                // Ids are given in the order of arrival.
+                let first = self.would_run(cluster, known.generation, seat).next();
+                must(first == Some(query), || format!("query {query} overtakes query {first:?}"))?;
+                let taken = self.taken(cluster, seat);
+                must(taken < limit, || format!("cluster {cluster}: all {limit} {seat:?} seats were taken"))?;
+            }
+        }
+        if let Some(seen) = self.queries.get_mut(&query) {
+            (seen.runs, seen.placed) = (Some(Runs { cluster, seat }), Some(now));
+        }
+        if let Some(known) = self.clusters.get_mut(&cluster).filter(|_| seat == Seat::Slot) {
+            known.bill.started(query, now);
+        }
+        Ok(())
+    }
+
+    /// Seats of a cluster that are taken by running queries and by sessions that hold them.
+    fn taken(&self, cluster: ClusterId, seat: Seat) -> u32 {
+        let run = |seen: &&Seen| seen.runs.is_some_and(|runs| runs.cluster == cluster && runs.seat == seat);
+        let held = |pin: &&Pin| !pin.busy && pin.cluster == cluster && pin.seat == seat;
+        (self.queries.values().filter(run).count() + self.pins.values().filter(held).count()) as u32
+    }
+
+    /// A query is told to stop, or not waited for. One that will not stop makes its cluster go, if it can be killed.
+    fn obey_end(&mut self, query: QueryId, stuck: bool) -> Result<(), String> {
+        let runs = self.queries.get(&query).and_then(|seen| seen.runs);
+        must(runs.is_some() || self.freed.query == Some(query), || format!("query {query} ends, and does not run"))?;
+        if let Some(known) = runs.and_then(|runs| self.clusters.get_mut(&runs.cluster)) {
+            known.draining |= stuck && known.spec.killable;
+        }
+        Ok(())
+    }
+
+    fn obey_start(&mut self, id: ClusterId, to: Generation, spec: &Spec, drain_wanted: bool) -> Result<(), String> {
+        let Some(known) = self.clusters.get_mut(&id) else {
+            let (spec, life, bill) = (spec.clone(), Life::Starting, Bill::default());
+            self.clusters.insert(id, Known { spec, generation: to, life, draining: false, bill });
+            return Ok(());
+        };
+        must(to > known.generation, || format!("cluster {id} starts again as {to:?}, after {:?}", known.generation))?;
+        must(known.life != Life::Up, || format!("cluster {id} starts, and is up"))?;
+        must(!known.draining || drain_wanted, || format!("cluster {id} comes back, and was to go"))?;
+        (known.generation, known.life) = (to, Life::Starting);
+        Ok(())
+    }
+
+    fn obey_stop(&mut self, id: ClusterId, generation: Generation, force: bool) -> Result<(), String> {
+        let holds = self.taken(id, Seat::Slot) + self.taken(id, Seat::Control);
+        must(force || holds == 0, || format!("cluster {id} stops gently, and {holds} seats are taken"))?;
+        let known = self.clusters.get_mut(&id).ok_or_else(|| format!("cluster {id} is not there"))?;
+        must(known.generation == generation, || format!("cluster {id} stops as {generation:?}, which it is not"))?;
+        if known.life != Life::Down {
+            known.life = Life::Stopping;
+        }
+        Ok(())
+    }
+
+    fn obey_record(&mut self, now: Time, event: &Event, ended: &Ended, before: &[Command]) -> Result<(), String> {
+        let id = ended.query.id;
+        let seen = self.queries.remove(&id).ok_or_else(|| {
+            let again = if self.ended.contains(&id) { "again" } else { "without having arrived" };
+            format!("query {id} ends {again}")
+        })?;
+        self.ended.insert(id);
+        let abandoned = before.iter().any(|command| matches!(command, Command::Abandon { query, .. } if *query == id));
+        let wanted = self.status_allowed(&seen, event, before, abandoned, ended.status);
+        must(wanted, || format!("query {id} ends as {} for no reason in {event:?}, {before:?}", ended.status))?;
+        check_fields(&seen, ended, now)?;
+        let session = seen.query.session;
+        let pinned = !abandoned
+            && matches!(event, Event::Finished { query, pinned: true, outcome } if *query == id && *outcome != Outcome::Lost);
+        if let Some(Runs { cluster, seat }) = seen.runs {
+            self.stopped_running(id, cluster, now);
+            if pinned && !seen.orphan {
+                self.pins.insert(session, Pin { cluster, seat, busy: false });
+            } else {
+                self.pins.remove(&session);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a query may end that way, given what led to it.
+    fn status_allowed(&self, seen: &Seen, event: &Event, before: &[Command], abandoned: bool, status: Status) -> bool {
+        let id = seen.query.id;
+        let refusal = before.iter().find_map(|command| match command {
+            Command::Refuse { query, because } if *query == id => Some(*because),
+            _ => None,
+        });
+        let just_now = match event {
+            Event::Cancel { query } => *query == id,
+            Event::SessionEnded { session } => *session == seen.query.session,
+            _ => false,
+        };
+        let or_cancelled = |other| match status {
+            Status::Cancelled => seen.taken_back,
+            // A timer that was due before it was taken back.
+            other_status => other_status == other && (!seen.taken_back || (abandoned && just_now)),
+        };
+        match (refusal, event) {
+            (Some(Refusal::Cancelled), _) => status == Status::Cancelled,
+            (Some(_), _) => status == Status::Refused,
+            (None, _) if abandoned => or_cancelled(Status::Lost),
+            (None, Event::Finished { query, outcome, .. }) if *query == id && seen.runs.is_some() => match outcome {
+                Outcome::Finished { .. } => status == Status::Finished,
+                Outcome::Failed { .. } => or_cancelled(Status::Failed),
+                Outcome::Lost => or_cancelled(Status::Lost),
+            },
+            (None, Event::Bounced { .. }) if self.freed.query == Some(id) => or_cancelled(Status::Lost),
+            (None, Event::SessionEnded { .. }) if seen.orphan && seen.runs.is_none() => status == Status::Cancelled,
+            _ => false,
+        }
+    }
+}
+
+/// Whether what is written down of a query is what was seen of it.
+fn check_fields(seen: &Seen, ended: &Ended, now: Time) -> Result<(), String> {
+    let id = seen.query.id;
+    must((ended.arrived, ended.ended) == (seen.arrived, now), || {
+        format!("query {id}: its times are wrong: {ended:?}")
+    })?;
+    if let Some(runs) = seen.runs {
+        let cluster = ended.cluster.map(|(cluster, _)| cluster);
+        must((cluster, ended.placed) == (Some(runs.cluster), seen.placed), || {
+            format!("query {id} ran on cluster {} since {:?}: {ended:?}", runs.cluster, seen.placed)
+        })?;
+    }
+    let late = match (ended.status, seen.query.slo) {
+        (Status::Cancelled, _) | (_, None) => None,
+        _ if seat_of(&seen.query) == Seat::Control => None,
+        (Status::Finished, Some(slo)) => Some(now.since(seen.arrived) > slo),
+        _ => Some(true),
+    };
+    must(ended.violated == late, || format!("query {id} is late: {late:?}, not {:?}", ended.violated))
+}
+
+fn seat_of(query: &Query) -> Seat {
+    if query.class == class::CONTROL { Seat::Control } else { Seat::Slot }
+}
+
+fn must(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}

@@ -1,0 +1,62 @@
+//! What arrives, and when: streams of [`Arrival`]s in the order of time.
+//!
+//! A workload is any iterator of arrivals: a recorded trace is a vector's, a generated one is [`generate`]'s, which
+//! spreads a [`Mix`] of queries over the instants of a [`Pattern`]. Nothing is drawn before it is asked for.
+
+mod instants;
+mod mix;
+
+use punctual_core::fingerprint::Fingerprint;
+use punctual_core::id::{ClassId, SessionId};
+use punctual_core::statement::Kind;
+use punctual_core::time::{Span, Time};
+
+use crate::world::sharing::Work;
+
+pub use instants::{Batched, Instants, Pattern, Phase, Spread};
+pub use mix::{Mix, Share, Size};
+
+/// A client sends a query, and the rest of its transaction if that opens one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrival {
+    /// When.
+    pub at: Time,
+    /// Who.
+    pub session: SessionId,
+    /// The query.
+    pub ask: Ask,
+    /// The queries that follow in the same transaction, each some time after the one before has ended. While any
+    /// remains, the session holds its cluster.
+    pub then: Vec<Later>,
+}
+
+/// What a client wants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ask {
+    /// Its class.
+    pub class: ClassId,
+    /// When it is late.
+    pub slo: Option<Span>,
+    /// Its shape.
+    pub fingerprint: Fingerprint,
+    /// What it does.
+    pub kind: Kind,
+    /// What it takes.
+    pub work: Work,
+}
+
+/// A query that follows another one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Later {
+    /// How long the client thinks after the end of the one before.
+    pub after: Span,
+    /// What it wants then.
+    pub ask: Ask,
+}
+
+/// The arrivals of `mix` at the instants of `pattern` that lie before `horizon`.
+pub fn generate(seed: u64, pattern: &Pattern, mix: &Mix, horizon: Span) -> impl Iterator<Item = Arrival> + use<> {
+    let mut draw = mix.draw(seed);
+    let instants = pattern.instants(seed).take_while(move |at| *at < Time::ZERO + horizon);
+    instants.map_while(move |at| draw.arrival(at))
+}

@@ -1,0 +1,156 @@
+//! Events that no world would send: unknown ids, stale and future generations, ends of what never began, clocks that go
+//! back, limits of nothing and of for ever. The dispatcher need not make sense of them; it must keep its invariants.
+
+use std::collections::BTreeSet;
+
+use punctual_core::billing::Price;
+use punctual_core::check::check;
+use punctual_core::class::Class;
+use punctual_core::cluster::Spec;
+use punctual_core::dispatcher::Dispatcher;
+use punctual_core::event::{Command, Event, LossCause, Outcome};
+use punctual_core::fingerprint::Fingerprint;
+use punctual_core::id::{ClassId, ClusterId, Generation, QueryId, SessionId, Units};
+use punctual_core::policy::Policy;
+use punctual_core::query::{Query, SqlState};
+use punctual_core::rng::Rng;
+use punctual_core::route::Routing;
+use punctual_core::statement::Kind;
+use punctual_core::time::{Span, Time};
+
+/// Draws nonsense. Ids come from a handful, so that they meet.
+struct Nonsense(Rng);
+
+impl Nonsense {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0.below(bound)
+    }
+
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.0.index(choices.len())]
+    }
+
+    fn limit(&mut self) -> Span {
+        self.one_of(&[Span::ZERO, Span::from_micros(1), Span::from_secs(1), Span::from_secs(30), Span::MAX])
+    }
+
+    fn query(&mut self) -> QueryId {
+        QueryId(self.below(12))
+    }
+
+    fn cluster(&mut self) -> ClusterId {
+        ClusterId(self.below(6) as u32)
+    }
+
+    fn policy(&mut self) -> Policy {
+        let mut classes = Class::built_in();
+        for number in 0..self.below(4) {
+            classes.push(Class { name: format!("class{number}"), rules: Vec::new(), slo: None });
+        }
+        Policy {
+            routing: self.one_of(&Routing::ALL),
+            classes,
+            violation_target: self.one_of(&[0.0, 1.0, f64::INFINITY]),
+            max_waiting: self.one_of(&[0, 1, u32::MAX]),
+            wait_limit: self.limit(),
+            control_slots: self.one_of(&[0, 1, u32::MAX]),
+            pin_idle: self.limit(),
+            cancel_grace: self.limit(),
+            drain_limit: self.limit(),
+            start_limit: self.limit(),
+            retry_first: self.limit(),
+            retry_most: self.limit(),
+            decisions_kept: self.one_of(&[0, 3]),
+            max_clusters: self.one_of(&[0, 1, 5]),
+        }
+    }
+
+    fn spec(&mut self) -> Spec {
+        let minimum = self.limit();
+        Spec {
+            name: String::new(),
+            units: Units(self.one_of(&[0, 1, u32::MAX])),
+            slots: self.one_of(&[0, 1, 2, u32::MAX]),
+            price: Price { per_unit_hour: 0.375, minimum },
+            killable: self.0.chance(0.5),
+        }
+    }
+
+    fn event(&mut self) -> Event {
+        let (query, cluster) = (self.query(), self.cluster());
+        let generation = Generation(self.below(3) as u32);
+        let session = SessionId(self.below(5));
+        match self.below(40) {
+            0..=9 => {
+                let class = ClassId(self.one_of(&[0, 1, 2, 5, u32::MAX]));
+                let slo = self.0.chance(0.5).then(|| self.limit());
+                let fingerprint = Fingerprint(0);
+                Event::Arrived(Query { id: query, session, fingerprint, kind: Kind::Select, class, slo })
+            }
+            10..=12 => Event::Bounced { query, cluster },
+            13..=20 => Event::Finished { query, outcome: self.outcome(), pinned: self.0.chance(0.3) },
+            21..=22 => Event::Cancel { query },
+            23 => Event::SessionEnded { session },
+            24..=25 => Event::ClusterWanted(self.spec()),
+            26..=30 => Event::ClusterReady { cluster, generation },
+            31 => Event::ClusterLost { cluster, generation, cause: LossCause::Unreachable },
+            32..=33 => Event::ClusterStopped { cluster, generation },
+            34 => Event::DrainWanted { cluster },
+            35 if self.0.chance(0.1) => Event::ShutdownWanted { within: self.limit() },
+            36 => Event::PolicyAdopted(Box::new(self.policy())),
+            _ => Event::Woke,
+        }
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        let choices = [
+            Outcome::Finished { rows: u64::MAX, bytes: u64::MAX },
+            Outcome::Failed { sqlstate: SqlState([0xff; 5]), rows: 0, bytes: 0 },
+            Outcome::Lost,
+        ];
+        self.one_of(&choices)
+    }
+
+    fn step(&mut self, now: Time) -> Time {
+        let ahead = self.one_of(&[0, 0, 1, 1_000, 1_000_000, 40_000_000]);
+        let back = if self.0.chance(0.05) { 5_000_000 } else { 0 };
+        Time::from_micros((now.micros() + ahead).saturating_sub(back))
+    }
+}
+
+#[test]
+fn whatever_it_is_told_the_dispatcher_keeps_its_invariants_and_ends_each_query_once() {
+    for seed in 0..2_000 {
+        let mut nonsense = Nonsense(Rng::numbered(seed, 3 << 32));
+        let mut dispatcher = Dispatcher::new(seed, nonsense.policy());
+        let (mut now, mut live) = (Time::ZERO, BTreeSet::new());
+        for number in 0..150 {
+            now = nonsense.step(now);
+            // What is due fires by itself first, so that an id that comes again is known to be free or not.
+            for event in [Event::Woke, nonsense.event()] {
+                let place = format!("seed {seed}, event {number}");
+                handle(&mut dispatcher, now, event, &mut live, &place);
+            }
+        }
+    }
+}
+
+/// Handles an event and checks what must hold; `live` are the queries that have not ended.
+fn handle(dispatcher: &mut Dispatcher, now: Time, event: Event, live: &mut BTreeSet<QueryId>, place: &str) {
+    let mut commands = Vec::new();
+    dispatcher.handle(now, event.clone(), &mut commands);
+    let place = format!("{place}, at {now}: {event:?} -> {commands:?}");
+    assert_eq!(check(dispatcher), [], "{place}");
+    if let Event::Arrived(query) = &event {
+        // One whose id is live already is not taken in a second time.
+        live.insert(query.id);
+    }
+    for command in &commands {
+        if let Command::Record(ended) = command {
+            assert!(live.remove(&ended.query.id), "{place}");
+        }
+    }
+    let known: BTreeSet<QueryId> = dispatcher.view(now).queries.iter().map(|query| query.id).collect();
+    assert_eq!(known, *live, "{place}");
+    assert!(dispatcher.cost(now) >= 0.0, "{place}");
+}

@@ -1,0 +1,70 @@
+//! Thousands of random scenarios. More of them: `cargo run --release -p punctual-sim --example scenarios`.
+
+use punctual_sim::scenario::{many, random, run};
+
+#[test]
+fn everything_that_must_hold_holds_in_thousands_of_random_scenarios() {
+    let summary = many(1, 3_000, 2);
+    for failure in &summary.failures {
+        eprintln!("{failure}");
+    }
+    let seeds: Vec<u64> = summary.failures.iter().map(|failure| failure.seed).collect();
+    assert_eq!(seeds, [], "seeds that fail");
+    assert_eq!(summary.scenarios, 3_000);
+    // Nothing that can occur is missing, nor rare.
+    let rare: Vec<_> = KINDS.iter().filter(|name| summary.seen.get(*name).is_none_or(|count| *count < 30)).collect();
+    assert!(rare.is_empty() && summary.seen.len() == KINDS.len(), "{rare:?} of {:?}", summary.seen);
+}
+
+/// Every kind of event, command, reason and end.
+const KINDS: [&str; 41] = [
+    "Abandon: ClusterLost",
+    "Abandon: DrainEnded",
+    "Abandon: WillNotStop",
+    "Arrived",
+    "Bounced",
+    "Cancel",
+    "Cancel it",
+    "ClusterLost",
+    "ClusterLost: StartFailed",
+    "ClusterReady",
+    "ClusterStopped",
+    "ClusterWanted",
+    "DrainWanted",
+    "EndPin: ClusterLost",
+    "EndPin: DrainEnded",
+    "EndPin: Idle",
+    "Finished",
+    "Finished, pinned",
+    "Finished: Failed",
+    "Finished: Lost",
+    "PolicyAdopted",
+    "Record",
+    "Refuse: Cancelled",
+    "Refuse: NoCluster",
+    "Refuse: NoClusterCouldRun",
+    "Refuse: NotItsTurn",
+    "Refuse: ShuttingDown",
+    "Refuse: WaitedTooLong",
+    "Refuse: WaitingFull",
+    "Run",
+    "SessionEnded",
+    "ShutdownWanted",
+    "Start",
+    "Stop",
+    "Stop by force",
+    "Woke",
+    "cancelled",
+    "failed",
+    "finished",
+    "lost",
+    "refused",
+];
+
+#[test]
+fn a_scenario_is_a_function_of_its_seed() {
+    assert_eq!(random(5), random(5));
+    assert_ne!(random(5), random(6));
+    let digest = |seed| run(&random(seed)).map(|report| report.outcome.digest);
+    assert_eq!(digest(5), digest(5));
+}
