@@ -4,9 +4,12 @@
 //! [`Dispatcher`](punctual_core::Dispatcher) in between is the same that the simulator runs.
 
 pub mod catalog;
+pub mod cli;
 pub mod config;
 pub mod history;
+pub mod http;
 pub mod journal;
 pub mod link;
+pub mod metrics;
 pub mod relay;
 pub mod settings;

@@ -24,8 +24,8 @@ use std::time::Duration;
 use punctual_core::query::SqlState;
 use tokio::sync::Semaphore;
 
+pub(crate) use tables::{CLASSES, CLUSTERS, DECISIONS, QUERIES, Reader, Table};
 pub use tables::{ColumnKind, markdown};
-pub(crate) use tables::{Reader, Table};
 
 use crate::link::{Link, Snapshot};
 

@@ -345,7 +345,7 @@ impl ToSql for Cell {
             // Gateways are numbered so that ids fit (`gateway.id`).
             Cell::Id(id) => ToSqlOutput::Owned(Value::Integer(i64::try_from(*id).unwrap_or(i64::MAX))),
             Cell::Float(number) => ToSqlOutput::Owned(Value::Real(*number)),
-            Cell::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+            Cell::Text(text) | Cell::Json(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
             Cell::Bool(truth) => ToSqlOutput::Owned(Value::Integer(i64::from(*truth))),
             Cell::At(time) => ToSqlOutput::Owned(Value::Text(timestamp(*time))),
         })

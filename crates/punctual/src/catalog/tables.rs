@@ -67,6 +67,8 @@ pub(crate) enum Cell {
     Id(u64),
     Float(f64),
     Text(String),
+    /// A text that is JSON.
+    Json(String),
     Bool(bool),
     At(Time),
 }
@@ -275,7 +277,7 @@ fn decisions(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
             Cell::Int(decision.cluster.0.into()),
             Cell::Text(decision.why.to_string()),
             seconds(decision.waited),
-            Cell::Text(candidates(&decision.candidates)),
+            Cell::Json(candidates(&decision.candidates)),
         ]
     };
     view.decisions.iter().map(row).collect()
@@ -353,6 +355,7 @@ impl Cell {
             Cell::Id(id) => id.to_string().into(),
             Cell::Float(number) => number.into(),
             Cell::Text(text) => text.into(),
+            Cell::Json(json) => serde_json::from_str(&json).unwrap_or(serde_json::Value::Null),
             Cell::Bool(truth) => truth.into(),
             Cell::At(time) => format!("{}Z", timestamp(time).replace(' ', "T")).into(),
         }

@@ -1,0 +1,339 @@
+//! What settings mean to whoever pays for the clusters and waits for the queries.
+
+use std::num::NonZero;
+use std::path::Path;
+use std::{fs, thread};
+
+use punctual_core::class::{self, Because, CONTROL, Class, DEFAULT, Origin, Rule};
+use punctual_core::statement::Statement;
+use punctual_core::time::Span;
+use serde::Serialize;
+
+use crate::config::bytes_text;
+use crate::settings::{Address, Cluster, ClusterKind, Embedded, RecordSql, Settings, Tables};
+
+/// All that `punctual check` says.
+#[derive(Debug, Serialize)]
+pub struct Meaning {
+    /// True: settings that are wrong have no meaning.
+    pub right: bool,
+    /// The file, if there is one.
+    pub file: Option<String>,
+    /// Where clients connect.
+    pub listen: String,
+    /// Where HTTP is served.
+    pub http: Option<String>,
+    /// The clusters.
+    pub clusters: Vec<ClusterMeaning>,
+    /// Dollars if all of them were active for an hour.
+    pub usd_per_hour: f64,
+    /// The classes, in the order in which their rules are tried, then `default` and `control`.
+    pub classes: Vec<ClassMeaning>,
+    /// Everything that bounds something, a sentence each.
+    pub limits: Vec<String>,
+    /// Where history goes, and the journal, a sentence each.
+    pub records: Vec<String>,
+    /// What is allowed and may be a mistake all the same.
+    pub warnings: Vec<String>,
+    /// What becomes of the query that was asked about.
+    pub query: Option<QueryMeaning>,
+    /// Whether clusters that are there already answer; None: not asked.
+    pub reached: Option<Vec<Reached>>,
+}
+
+/// A cluster.
+#[derive(Debug, Serialize)]
+pub struct ClusterMeaning {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub what: String,
+    /// Its size in units.
+    pub size: u32,
+    /// Queries that may run there at once.
+    pub slots: u32,
+    /// Dollars for an active hour.
+    pub usd_per_hour: f64,
+    /// The least that waking it up costs, in dollars.
+    pub usd_least: f64,
+}
+
+/// A class.
+#[derive(Debug, Serialize)]
+pub struct ClassMeaning {
+    /// Its name.
+    pub name: String,
+    /// When its queries are late, in seconds; None: never.
+    pub slo_s: Option<f64>,
+    /// The same, in words.
+    #[serde(skip)]
+    pub slo: Option<Span>,
+    /// Its rules, in words.
+    pub rules: Vec<String>,
+}
+
+/// A query that was asked about.
+#[derive(Debug, Serialize)]
+pub struct QueryMeaning {
+    /// Its class.
+    pub class: String,
+    /// Why it is in that class.
+    pub because: String,
+    /// When it is late, in seconds; None: never.
+    pub slo_s: Option<f64>,
+    /// The number of its shape.
+    pub fingerprint: String,
+    /// Its shape.
+    pub shape: String,
+    /// What its first statement does.
+    pub statement: &'static str,
+    /// The tables that it reads.
+    pub tables: Vec<String>,
+}
+
+/// Whether a cluster that is there already answers.
+#[derive(Debug, Serialize)]
+pub struct Reached {
+    /// Its name.
+    pub cluster: String,
+    /// Where it should listen.
+    pub address: String,
+    /// Why it could not be reached, if it could not.
+    pub error: Option<String>,
+}
+
+impl Meaning {
+    /// What these settings mean, without a query, nothing reached.
+    pub fn of(settings: &Settings, file: Option<&Path>) -> Meaning {
+        let clusters: Vec<ClusterMeaning> = settings.clusters.iter().map(cluster).collect();
+        let classes = &settings.policy.classes;
+        // In the order in which they are tried: the built-in ones take what is left.
+        let order = (0..classes.len()).skip(2).chain([DEFAULT.0 as usize, CONTROL.0 as usize]);
+        Meaning {
+            right: true,
+            file: file.map(|file| file.display().to_string()),
+            listen: settings.listen.to_string(),
+            http: settings.http.map(|http| http.to_string()),
+            usd_per_hour: clusters.iter().map(|cluster| cluster.usd_per_hour).sum(),
+            clusters,
+            classes: order.filter_map(|index| classes.get(index)).map(class_meaning).collect(),
+            limits: limits(settings),
+            records: records(settings),
+            warnings: warnings(settings),
+            query: None,
+            reached: None,
+        }
+    }
+
+    /// Adds what becomes of a query.
+    pub(super) fn explain(&mut self, classes: &[Class], origin: Origin<'_>, sql: &str) {
+        let statement = Statement::read(sql);
+        let (id, because) = class::classify(classes, None, origin, &statement);
+        let Some(class) = classes.get(id.0 as usize) else { return };
+        let wanted = statement.tag.class.as_deref();
+        if let Some(wanted) = wanted.filter(|wanted| class::find(classes, wanted).is_none()) {
+            self.warnings.push(format!("the query's comment asks for class \"{wanted}\", which does not exist"));
+        }
+        if let Some(unreadable) = &statement.tag.unreadable {
+            self.warnings.push(format!("the query's comment says `{unreadable}`, which cannot be read"));
+        }
+        let slo = if id == CONTROL { None } else { statement.tag.slo.or(class.slo) };
+        self.query = Some(QueryMeaning {
+            class: class.name.clone(),
+            because: reason(because, class),
+            slo_s: slo.map(Span::secs_f64),
+            fingerprint: statement.fingerprint.to_string(),
+            statement: statement.kind.name(),
+            shape: statement.shape,
+            tables: statement.tables,
+        });
+    }
+}
+
+fn cluster(cluster: &Cluster) -> ClusterMeaning {
+    let spec = &cluster.spec;
+    ClusterMeaning {
+        name: spec.name.clone(),
+        what: match &cluster.kind {
+            ClusterKind::Embedded(embedded) => embedded_text(embedded, spec.units.0),
+            ClusterKind::Simulated { time_scale } if *time_scale == 1.0 => "simulated".to_owned(),
+            ClusterKind::Simulated { time_scale } => format!("simulated, {time_scale} seconds in one"),
+            ClusterKind::Address(endpoint) => format!("Postgres at {}", endpoint.address),
+        },
+        size: spec.units.0,
+        slots: spec.slots,
+        usd_per_hour: spec.price.cost(spec.units, Span::from_secs(3_600)),
+        usd_least: spec.price.cost(spec.units, spec.price.minimum),
+    }
+}
+
+fn embedded_text(embedded: &Embedded, units: u32) -> String {
+    let tables = match &embedded.tables {
+        Tables::Tpch { scale_factor } => format!("TPC-H of scale factor {scale_factor}"),
+        Tables::Dirs(dirs) => dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", "),
+    };
+    let (threads, memory) = resources(embedded, units);
+    let plural = if threads == 1 { "" } else { "s" };
+    format!("embedded, {threads} thread{plural}, {}, {tables}", bytes_text(memory))
+}
+
+/// Threads and bytes of an embedded cluster.
+fn resources(embedded: &Embedded, units: u32) -> (u64, u64) {
+    let units = u64::from(units);
+    (units * u64::from(embedded.threads_per_unit), units.saturating_mul(embedded.memory_per_unit))
+}
+
+fn class_meaning(class: &Class) -> ClassMeaning {
+    let rules = match class.name.as_str() {
+        "control" => vec!["what drivers and tools send on their own account".to_owned()],
+        "default" => vec!["whatever no rule matches".to_owned()],
+        _ if class.rules.is_empty() => vec!["only queries that ask for it".to_owned()],
+        _ => class.rules.iter().map(rule_text).collect(),
+    };
+    ClassMeaning { name: class.name.clone(), slo_s: class.slo.map(Span::secs_f64), slo: class.slo, rules }
+}
+
+/// `user is "etl" and it reads table "orders"`.
+fn rule_text(rule: &Rule) -> String {
+    let Rule { user, database, application, kind, table } = rule;
+    let conditions = [
+        user.as_ref().map(|user| format!("the user is {user:?}")),
+        database.as_ref().map(|database| format!("the database is {database:?}")),
+        application.as_ref().map(|application| format!("the application starts with {application:?}")),
+        kind.map(|kind| format!("the statement is of kind \"{}\"", kind.name())),
+        table.as_ref().map(|table| format!("it reads the table {table:?}")),
+    ];
+    conditions.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+fn reason(because: Because, class: &Class) -> String {
+    match because {
+        Because::Comment => "its comment names the class".to_owned(),
+        Because::Chosen => "its session chose the class".to_owned(),
+        Because::Housekeeping => "it is what drivers and tools send on their own account".to_owned(),
+        Because::Nothing => "no rule of any class matches".to_owned(),
+        Because::Rule(index) => {
+            let text = class.rules.get(index as usize).map(rule_text).unwrap_or_default();
+            format!("rule {} of the class matches: {text}", index + 1)
+        }
+    }
+}
+
+fn limits(settings: &Settings) -> Vec<String> {
+    let (policy, door) = (&settings.policy, &settings.door);
+    vec![
+        format!("Queries go to clusters by {}.", policy.routing),
+        format!("{} of the queries may miss their SLO.", percent(policy.violation_target)),
+        format!(
+            "At most {} queries wait, each at most {}; one more, or one that waited longer, is refused.",
+            policy.max_waiting, policy.wait_limit
+        ),
+        format!(
+            "At most {} clients are connected, each with at most {} prepared statements.",
+            door.max_sessions, door.max_statements
+        ),
+        format!("A protocol message is at most {}.", bytes_text(door.max_message as u64)),
+        format!("A session that sends nothing for {} in a transaction loses it.", policy.pin_idle),
+        format!("A cancelled query that goes on for {} costs its cluster its life.", policy.cancel_grace),
+        format!(
+            "A cluster has {} to start, and {} to finish its queries before it goes.",
+            policy.start_limit, policy.drain_limit
+        ),
+        format!("A shutdown takes at most {}.", settings.shutdown_within),
+    ]
+}
+
+fn records(settings: &Settings) -> Vec<String> {
+    let (history, journal) = (&settings.history, &settings.journal);
+    let texts = match history.sql {
+        RecordSql::Shape => "with their shapes, without literals",
+        RecordSql::Text => "with their texts, literals included",
+        RecordSql::Nothing => "without their texts",
+    };
+    vec![
+        format!("Ended queries go to {}, {texts}, at most {}.", history.dir.display(), bytes_text(history.max_bytes)),
+        format!("Decisions go to {}, at most {}.", journal.dir.display(), bytes_text(journal.max_bytes)),
+    ]
+}
+
+fn warnings(settings: &Settings) -> Vec<String> {
+    let classes = &settings.policy.classes;
+    let mut warnings = crowding(&settings.clusters);
+    for cluster in &settings.clusters {
+        let ClusterKind::Address(endpoint) = &cluster.kind else { continue };
+        let name = &cluster.spec.name;
+        if let Address::Tcp { host, .. } = &endpoint.address
+            && !is_this_machine(host)
+        {
+            warnings.push(format!("what goes to and from cluster \"{name}\" at {} is not encrypted", endpoint.address));
+        }
+        if endpoint.user.is_none() {
+            warnings.push(format!(
+                "clients come to cluster \"{name}\" under their own names and without a password, which it has to allow"
+            ));
+        }
+    }
+    if classes.iter().all(|class| class.slo.is_none()) {
+        warnings.push("no class has an `slo`, so no query is ever late".to_owned());
+    }
+    for (index, class) in classes.iter().enumerate() {
+        for rule in &class.rules {
+            if let Some(earlier) = classes[..index].iter().find(|earlier| earlier.rules.contains(rule)) {
+                warnings.push(format!(
+                    "a rule of class \"{}\" never decides, since class \"{}\" has it too and comes first: {}",
+                    class.name,
+                    earlier.name,
+                    rule_text(rule)
+                ));
+            }
+        }
+    }
+    if settings.history.sql == RecordSql::Text {
+        warnings.push("history keeps the literals of queries, which may be personal".to_owned());
+    }
+    warnings
+}
+
+/// Embedded clusters share this machine, which may have less than they are promised.
+fn crowding(clusters: &[Cluster]) -> Vec<String> {
+    let embedded = clusters.iter().filter_map(|cluster| match &cluster.kind {
+        ClusterKind::Embedded(embedded) => Some(resources(embedded, cluster.spec.units.0)),
+        ClusterKind::Simulated { .. } | ClusterKind::Address(_) => None,
+    });
+    let (threads, memory) = embedded.fold((0, 0u64), |sum, more| (sum.0 + more.0, sum.1.saturating_add(more.1)));
+    let mut warnings = Vec::new();
+    if let Some(cores) = thread::available_parallelism().ok().map(|cores| NonZero::get(cores) as u64)
+        && threads > cores
+    {
+        warnings.push(format!(
+            "embedded clusters have {threads} threads and this machine {cores} cores, so they slow each other down"
+        ));
+    }
+    if let Some(there) = machine_memory()
+        && memory > there
+    {
+        warnings.push(format!(
+            "embedded clusters may use {} and this machine has {} MiB",
+            bytes_text(memory),
+            there >> 20
+        ));
+    }
+    warnings
+}
+
+/// Bytes of memory of this machine, where the system says so.
+fn machine_memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1_024)
+}
+
+fn is_this_machine(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+}
+
+/// `5%`, `0.1%`.
+fn percent(share: f64) -> String {
+    let text = format!("{:.4}", share * 100.0);
+    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+}

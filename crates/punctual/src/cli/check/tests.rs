@@ -1,0 +1,256 @@
+//! What `punctual check` prints.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use super::*;
+
+const FILE: &str = r#"
+[gateway]
+http = "off"
+[policy]
+violation_target = 0.001
+[[class]]
+name = "dashboards"
+slo = "3s"
+match = [{ application = "looker" }, { user = "bi", table = "orders" }]
+[[class]]
+name = "etl"
+slo = "30m"
+match = [{ statement = "write" }, { application = "looker" }]
+[[class]]
+name = "asked_for"
+[[cluster]]
+name = "fleet"
+kind = "simulated"
+size = 128
+slots = 100
+time_scale = 60
+[[cluster]]
+name = "warehouse"
+kind = "postgres"
+size = 8
+address = "db.example.com:5439"
+"#;
+
+/// What a run prints, and its exit code.
+fn printed(file: Option<&str>, check: Check) -> (String, u8) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = file.map(|text| {
+        let path = dir.path().join("punctual.toml");
+        std::fs::write(&path, text).expect("a file");
+        path
+    });
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = run(&Check { config, ..check }, &mut out, &mut err).expect("output");
+    let text = String::from_utf8([out, err].concat()).expect("text");
+    (text.replace(&dir.path().display().to_string(), "/etc"), code)
+}
+
+#[test]
+fn a_file_is_told_in_words() {
+    let (text, code) = printed(Some(FILE), Check::default());
+    assert_eq!(code, DONE);
+    expect_test::expect![[r#"
+        /etc/punctual.toml is right. It means:
+
+        Clients connect to 127.0.0.1:6432 with any Postgres driver: psql -h 127.0.0.1 -p 6432
+        HTTP is off: no metrics, no health.
+
+        Clusters
+
+          name       size  slots  $/hour awake  $ to wake  what
+          fleet       128    100         48.00       0.80  simulated, 60 seconds in one
+          warehouse     8     32          3.00       0.05  Postgres at db.example.com:5439
+
+          An hour with all of them awake costs $51.00.
+
+        Classes, the first that matches
+
+          name        late after  queries
+          dashboards          3s  the application starts with "looker"
+                                  or the user is "bi" and it reads the table "orders"
+          etl                30m  the statement is of kind "write"
+                                  or the application starts with "looker"
+          asked_for        never  only queries that ask for it
+          default          never  whatever no rule matches
+          control          never  what drivers and tools send on their own account
+
+        Limits
+
+          Queries go to clusters by least_outstanding.
+          0.1% of the queries may miss their SLO.
+          At most 1000 queries wait, each at most 5m; one more, or one that waited longer, is refused.
+          At most 1000 clients are connected, each with at most 1000 prepared statements.
+          A protocol message is at most 64MiB.
+          A session that sends nothing for 10m in a transaction loses it.
+          A cancelled query that goes on for 5s costs its cluster its life.
+          A cluster has 5m to start, and 1m to finish its queries before it goes.
+          A shutdown takes at most 1m.
+
+        Records
+
+          Ended queries go to /etc/punctual-data/history, with their shapes, without literals, at most 10GiB.
+          Decisions go to /etc/punctual-data/journal, at most 1GiB.
+
+        Warnings
+
+          what goes to and from cluster "warehouse" at db.example.com:5439 is not encrypted
+          clients come to cluster "warehouse" under their own names and without a password, which it has to allow
+          a rule of class "etl" never decides, since class "dashboards" has it too and comes first: the application starts with "looker"
+    "#]].assert_eq(&text);
+}
+
+fn asked(application: &str, sql: &str) -> String {
+    let check = Check { sql: Some(sql.to_owned()), application: application.to_owned(), ..Check::default() };
+    let (text, code) = printed(Some(FILE), check);
+    assert_eq!(code, DONE);
+    let (_, text) = text.split_once("\nThe query").expect("a part about the query");
+    format!("The query{text}")
+}
+
+#[test]
+fn a_query_is_told_its_class_and_why() {
+    expect_test::expect![[r#"
+        The query is of class dashboards: rule 1 of the class matches: the application starts with "looker".
+
+          It is late after 3 s. Its kind is select, its tables: sales.orders.
+          Its shape, d57521f71fbe3077: select sum ( price ) from sales . orders where day > ?
+
+        The query is of class etl: rule 1 of the class matches: the statement is of kind "write".
+
+          It is late after 1800 s. Its kind is write, its tables: none.
+          Its shape, 3e173426bcbf42d1: insert into t values ( ? )
+
+        The query is of class default: no rule of any class matches.
+
+          It is never late. Its kind is select, its tables: t.
+          Its shape, 145756426e3ef3ed: select a from t
+
+        The query is of class control: it is what drivers and tools send on their own account.
+
+          It is never late. Its kind is select, its tables: none.
+          Its shape, cd9a7f6170df316c: select ?
+
+        The query is of class asked_for: its comment names the class.
+
+          It is late after 90 s. Its kind is select, its tables: t.
+          Its shape, 145756426e3ef3ed: select a from t
+    "#]]
+    .assert_eq(
+        &[
+            asked("looker 7", "select sum(price) from sales.orders where day > 3"),
+            asked("psql", "insert into t values (1)"),
+            asked("psql", "select a from t"),
+            asked("psql", "select 1"),
+            asked("psql", "select a from t /* punctual: class=asked_for, slo=90s */"),
+        ]
+        .join("\n"),
+    );
+    let check = Check { sql: Some("select a from t -- punctual: class=elt, slo=soon".to_owned()), ..Check::default() };
+    let (text, _) = printed(Some(FILE), check);
+    assert!(text.contains("asks for class \"elt\", which does not exist"), "{text}");
+    assert!(text.contains("says `slo=soon`, which cannot be read"), "{text}");
+}
+
+#[test]
+fn a_file_that_is_wrong_is_bad_usage_in_both_formats() {
+    let wrong = "[polcy]\n[[cluster]]\nname = \"a\"\nkind = \"simulated\"\n";
+    let (text, code) = printed(Some(wrong), Check::default());
+    assert_eq!(code, BAD_USAGE);
+    assert_eq!(text, "/etc/punctual.toml:1:2: polcy: there is no such table; did you mean [policy]?\n");
+    let (text, code) = printed(Some(wrong), Check { format: Format::Json, ..Check::default() });
+    assert_eq!(code, BAD_USAGE);
+    expect_test::expect![[r#"
+        {
+          "error": "/etc/punctual.toml:1:2: polcy: there is no such table; did you mean [policy]?",
+          "problems": [
+            {
+              "column": 2,
+              "fix": "did you mean [policy]?",
+              "found": "there is no such table",
+              "key": "polcy",
+              "line": 1
+            }
+          ],
+          "right": false
+        }
+    "#]]
+    .assert_eq(&text);
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let missing = Check { config: Some("/no/such/file.toml".into()), ..Check::default() };
+    assert_eq!(run(&missing, &mut out, &mut err).expect("output"), BAD_USAGE);
+    assert_eq!(
+        String::from_utf8_lossy(&err),
+        "cannot read /no/such/file.toml: No such file or directory (os error 2)\n"
+    );
+}
+
+#[test]
+fn programs_get_the_same_as_json() {
+    let check = Check { sql: Some("select a from t".to_owned()), format: Format::Json, ..Check::default() };
+    let (text, code) = printed(Some(FILE), check);
+    assert_eq!(code, DONE);
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(json["right"], true);
+    assert_eq!(json["clusters"][1]["usd_per_hour"], 3.0);
+    assert_eq!(json["classes"][0]["slo_s"], 3.0);
+    assert_eq!(json["query"]["class"], "default");
+    assert_eq!(json["reached"], serde_json::Value::Null);
+}
+
+#[test]
+fn without_a_file_the_demo_clusters_are_told() {
+    let (text, code) = printed(None, Check::default());
+    assert_eq!(code, DONE);
+    assert!(text.starts_with("Without a configuration file:\n\nClients connect to 127.0.0.1:6432"), "{text}");
+    assert!(text.contains("TPC-H of scale factor 0.1"), "{text}");
+}
+
+#[test]
+fn clusters_that_cannot_be_reached_fail_the_check() {
+    let there = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let gone = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (there_at, gone_at) = (there.local_addr().expect("an address"), gone.local_addr().expect("an address"));
+    drop(gone);
+    let cluster = |name: &str, address: &str| {
+        format!("[[cluster]]\nname = \"{name}\"\nkind = \"postgres\"\naddress = \"{address}\"\n")
+    };
+    let connect = || Check { connect: true, ..Check::default() };
+    let good = cluster("there", &there_at.to_string());
+    let (text, code) = printed(Some(&good), connect());
+    assert_eq!(code, DONE);
+    assert!(text.contains(&format!("there at {there_at} can be reached")), "{text}");
+
+    let bad = cluster("gone", &gone_at.to_string()) + &cluster("socket", "unix:/no/such/socket");
+    let (text, code) = printed(Some(&(good + &bad)), connect());
+    assert_eq!(code, FAILED);
+    assert!(text.contains(&format!("gone at {gone_at} cannot be reached: Connection refused")), "{text}");
+    assert!(text.contains("socket at /no/such/socket cannot be reached: No such file"), "{text}");
+}
+
+#[test]
+fn the_example_is_explained_without_surprise() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/punctual.toml");
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let check = Check { config: Some(path), ..Check::default() };
+    assert_eq!(run(&check, &mut out, &mut err).expect("output"), DONE);
+    assert!(err.is_empty());
+}
+
+#[test]
+fn the_command_line_reads_what_is_documented() {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        check: Check,
+    }
+    let read =
+        |words: &[&str]| <Line as clap::Parser>::try_parse_from([&["check"], words].concat()).map(|line| line.check);
+    let check =
+        read(&["p.toml", "--sql", "select 1", "--user", "ann", "--connect", "--format", "json"]).expect("right");
+    assert_eq!((check.config.as_deref(), check.user.as_str()), (Some(Path::new("p.toml")), "ann"));
+    assert_eq!((check.connect, check.format), (true, Format::Json));
+    assert!(read(&["--user", "ann"]).is_err());
+    assert!(read(&["--format", "yaml"]).is_err());
+}

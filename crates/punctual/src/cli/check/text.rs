@@ -1,0 +1,99 @@
+//! The meaning on a terminal.
+
+use std::io::{self, Write};
+
+use super::meaning::{ClassMeaning, Meaning, QueryMeaning, Reached};
+
+/// Writes all of it.
+pub(super) fn write(meaning: &Meaning, out: &mut dyn Write) -> io::Result<()> {
+    match &meaning.file {
+        Some(file) => writeln!(out, "{file} is right. It means:\n")?,
+        None => writeln!(out, "Without a configuration file:\n")?,
+    }
+    writeln!(out, "Clients connect to {} with any Postgres driver: psql -h {}", meaning.listen, psql(&meaning.listen))?;
+    match &meaning.http {
+        Some(http) => writeln!(out, "Metrics and health: http://{http}/metrics, /healthz, /readyz")?,
+        None => writeln!(out, "HTTP is off: no metrics, no health.")?,
+    }
+    write_clusters(meaning, out)?;
+    write_classes(&meaning.classes, out)?;
+    write_list("Limits", &meaning.limits, out)?;
+    write_list("Records", &meaning.records, out)?;
+    write_list("Warnings", &meaning.warnings, out)?;
+    if let Some(reached) = &meaning.reached {
+        let lines: Vec<String> = reached.iter().map(reached_text).collect();
+        let nothing = vec!["no cluster is there already, so there was nothing to reach".to_owned()];
+        write_list("Connections", if lines.is_empty() { &nothing } else { &lines }, out)?;
+    }
+    match &meaning.query {
+        Some(query) => write_query(query, out),
+        None => Ok(()),
+    }
+}
+
+/// The address as psql wants it.
+fn psql(listen: &str) -> String {
+    let (host, port) = listen.rsplit_once(':').unwrap_or((listen, "5432"));
+    format!("{} -p {port}", host.trim_matches(['[', ']']))
+}
+
+fn write_clusters(meaning: &Meaning, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\nClusters\n")?;
+    let name_width = meaning.clusters.iter().map(|cluster| cluster.name.len()).max().unwrap_or(0).max(4);
+    writeln!(out, "  {:name_width$}  size  slots  $/hour awake  $ to wake  what", "name")?;
+    for cluster in &meaning.clusters {
+        let (per_hour, least) = (dollars(cluster.usd_per_hour), dollars(cluster.usd_least));
+        writeln!(
+            out,
+            "  {:name_width$}  {:>4}  {:>5}  {per_hour:>12}  {least:>9}  {}",
+            cluster.name, cluster.size, cluster.slots, cluster.what
+        )?;
+    }
+    writeln!(out, "\n  An hour with all of them awake costs ${}.", dollars(meaning.usd_per_hour))
+}
+
+fn write_classes(classes: &[ClassMeaning], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\nClasses, the first that matches\n")?;
+    let name_width = classes.iter().map(|class| class.name.len()).max().unwrap_or(0).max(4);
+    writeln!(out, "  {:name_width$}  late after  queries", "name")?;
+    for class in classes {
+        let slo = class.slo.map_or("never".to_owned(), |slo| slo.to_string());
+        for (index, rule) in class.rules.iter().enumerate() {
+            let (name, slo) = if index == 0 { (class.name.as_str(), slo.as_str()) } else { ("", "") };
+            let or = if index == 0 { "" } else { "or " };
+            writeln!(out, "  {name:name_width$}  {slo:>10}  {or}{rule}")?;
+        }
+    }
+    Ok(())
+}
+
+fn write_list(title: &str, lines: &[String], out: &mut dyn Write) -> io::Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}\n")?;
+    lines.iter().try_for_each(|line| writeln!(out, "  {line}"))
+}
+
+fn write_query(query: &QueryMeaning, out: &mut dyn Write) -> io::Result<()> {
+    let late = query.slo_s.map_or("never late".to_owned(), |slo| format!("late after {slo} s"));
+    let tables = if query.tables.is_empty() { "none".to_owned() } else { query.tables.join(", ") };
+    writeln!(out, "\nThe query is of class {}: {}.\n", query.class, query.because)?;
+    writeln!(out, "  It is {late}. Its kind is {}, its tables: {tables}.", query.statement)?;
+    writeln!(out, "  Its shape, {}: {}", query.fingerprint, query.shape)
+}
+
+fn reached_text(reached: &Reached) -> String {
+    let Reached { cluster, address, error } = reached;
+    match error {
+        None => format!("{cluster} at {address} can be reached"),
+        Some(error) => format!("{cluster} at {address} cannot be reached: {error}"),
+    }
+}
+
+/// At most five decimals, at least two.
+fn dollars(amount: f64) -> String {
+    let text = format!("{amount:.5}");
+    let kept = text.trim_end_matches('0').len().max(text.len() - 3);
+    text[..kept].to_owned()
+}

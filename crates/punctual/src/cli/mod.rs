@@ -1,0 +1,3 @@
+//! What was typed.
+
+pub mod check;

@@ -1,0 +1,182 @@
+//! HTTP: metrics, health, and what the gateway knows as JSON. Everything is read-only.
+//!
+//! | path | answers |
+//! |---|---|
+//! | `/metrics` | Prometheus's text format |
+//! | `/healthz` | 200 if the driver answers in time |
+//! | `/readyz` | 200 if a query could run: a cluster is ready, nothing is shutting down |
+//! | `/v1/queries`, `/v1/clusters`, `/v1/classes`, `/v1/decisions` | the rows of the schema `punctual`; `?limit=` |
+//!
+//! It listens on loopback, where a browser can be led to it by a name that an attacker points there (DNS rebinding):
+//! so a `Host` that is not this machine is refused. Connections, their time, and the time of each request are bounded.
+
+mod bounded;
+
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use punctual_core::cluster::Phase;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::catalog::{CLASSES, CLUSTERS, DECISIONS, QUERIES, Reader, Table};
+use crate::link::{Link, Snapshot};
+use crate::metrics::{MEDIA_TYPE, Metrics};
+use bounded::Bounded;
+
+/// How long the driver may take for a snapshot before it counts as stalled.
+const SNAPSHOT_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long a request may take.
+const REQUEST_WITHIN: Duration = Duration::from_secs(10);
+
+/// Rows that a list has, and the most that may be asked for.
+const ROWS: usize = 100;
+const MAX_ROWS: usize = 10_000;
+
+#[derive(Clone)]
+struct Shared {
+    link: Link,
+    metrics: Arc<Metrics>,
+}
+
+/// Serves until `until` is over, then lets the requests that are here finish.
+///
+/// # Errors
+/// If the listener's own address cannot be told.
+pub async fn serve(
+    listener: TcpListener,
+    link: Link,
+    metrics: Arc<Metrics>,
+    until: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let router = routes(Shared { link, metrics });
+    axum::serve(Bounded::new(listener), router).with_graceful_shutdown(until).await
+}
+
+fn routes(shared: Shared) -> Router {
+    let list = |table: &'static Table, newest_first: bool| {
+        get(move |state: State<Shared>, uri: Uri| list(state, uri, table, newest_first))
+    };
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/v1/queries", list(&QUERIES, false))
+        .route("/v1/clusters", list(&CLUSTERS, false))
+        .route("/v1/classes", list(&CLASSES, false))
+        .route("/v1/decisions", list(&DECISIONS, true))
+        .fallback(|| async { refusal(StatusCode::NOT_FOUND, "there is nothing at this path") })
+        .method_not_allowed_fallback(|| async {
+            refusal(StatusCode::METHOD_NOT_ALLOWED, "this can only be read: use GET")
+        })
+        .with_state(shared)
+        .layer(middleware::from_fn(guard))
+}
+
+/// Refuses strangers, and ends what takes too long.
+async fn guard(request: Request, next: Next) -> Response {
+    if !is_for_us(request.headers(), request.uri()) {
+        return refusal(StatusCode::FORBIDDEN, "the Host is not this machine: use localhost, 127.0.0.1 or [::1]");
+    }
+    match tokio::time::timeout(REQUEST_WITHIN, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => refusal(StatusCode::SERVICE_UNAVAILABLE, "the request took too long"),
+    }
+}
+
+/// True if every host that the request names is this machine, and it names one.
+fn is_for_us(headers: &HeaderMap, uri: &Uri) -> bool {
+    let named: Vec<Option<&str>> = headers.get_all(header::HOST).iter().map(|host| host.to_str().ok()).collect();
+    let is_ours = |host: &Option<&str>| host.is_some_and(is_loopback);
+    !named.is_empty() && named.iter().all(is_ours) && uri.host().is_none_or(is_loopback)
+}
+
+/// `localhost`, `127.0.0.1` and the like, with or without a port.
+fn is_loopback(host: &str) -> bool {
+    let bare = match host.rsplit_once(':') {
+        Some((bare, port))
+            if port.bytes().all(|c| c.is_ascii_digit()) && (bare.ends_with(']') || !bare.contains(':')) =>
+        {
+            bare
+        }
+        _ => host,
+    };
+    let bare = bare.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(bare);
+    bare.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
+async fn metrics(State(shared): State<Shared>) -> Response {
+    let snapshot = look(&shared.link).await;
+    ([(header::CONTENT_TYPE, MEDIA_TYPE)], shared.metrics.text(snapshot.as_ref())).into_response()
+}
+
+async fn healthz(State(shared): State<Shared>) -> Response {
+    match look(&shared.link).await {
+        Some(snapshot) => Json(json!({ "status": "ok", "degraded": snapshot.degraded })).into_response(),
+        None => stalled(),
+    }
+}
+
+async fn readyz(State(shared): State<Shared>) -> Response {
+    let Some(Snapshot { view, .. }) = look(&shared.link).await else { return stalled() };
+    if view.shutting_down {
+        refusal(StatusCode::SERVICE_UNAVAILABLE, "the gateway is shutting down")
+    } else if !view.clusters.iter().any(|cluster| cluster.phase == Phase::Ready) {
+        refusal(StatusCode::SERVICE_UNAVAILABLE, "no cluster is ready")
+    } else {
+        Json(json!({ "status": "ready" })).into_response()
+    }
+}
+
+/// The rows of a table, without the texts of queries: HTTP does not say who asks.
+async fn list(State(shared): State<Shared>, uri: Uri, table: &'static Table, newest_first: bool) -> Response {
+    let Some(limit) = limit(uri.query().unwrap_or_default()) else {
+        return refusal(StatusCode::BAD_REQUEST, "the only parameter is limit, a whole number from 0 to 10000");
+    };
+    let Some(snapshot) = look(&shared.link).await else { return stalled() };
+    let mut rows = (table.rows)(&snapshot, Reader::Nobody);
+    if newest_first {
+        rows.reverse();
+    }
+    rows.truncate(limit);
+    Json(json!({ table.name: table.json(rows) })).into_response()
+}
+
+/// What `limit=` says; the usual if nothing does; None if it says nonsense.
+fn limit(query: &str) -> Option<usize> {
+    let mut limit = ROWS;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        limit = pair.strip_prefix("limit=")?.parse().ok().filter(|limit| *limit <= MAX_ROWS)?;
+    }
+    Some(limit)
+}
+
+async fn look(link: &Link) -> Option<Snapshot> {
+    look_within(link, SNAPSHOT_WITHIN).await
+}
+
+async fn look_within(link: &Link, within: Duration) -> Option<Snapshot> {
+    tokio::time::timeout(within, link.look()).await.ok()?.ok()
+}
+
+fn stalled() -> Response {
+    refusal(StatusCode::SERVICE_UNAVAILABLE, "the driver does not answer")
+}
+
+/// Every error has this form.
+fn refusal(status: StatusCode, message: &str) -> Response {
+    (status, Json(json!({ "error": message }))).into_response()
+}
+
+#[cfg(test)]
+mod tests;

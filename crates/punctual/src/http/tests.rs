@@ -1,0 +1,170 @@
+//! HTTP over real sockets, with a driver that only answers what it knows.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::catalog::sample;
+use crate::link::Report;
+
+struct Gateway {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    server: JoinHandle<io::Result<()>>,
+}
+
+/// A server whose driver answers with this snapshot; with None it has ended.
+async fn gateway(snapshot: Option<Snapshot>) -> Gateway {
+    let (link, mut reports) = Link::new();
+    if let Some(snapshot) = snapshot {
+        tokio::spawn(async move {
+            while let Some(report) = reports.recv().await {
+                if let Report::Look { answer } = report {
+                    let _ = answer.send(snapshot.clone());
+                }
+            }
+        });
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (stop, stopped) = oneshot::channel();
+    let until = async move { drop(stopped.await) };
+    let server = tokio::spawn(serve(listener, link, Arc::new(Metrics::new()), until));
+    Gateway { address, stop, server }
+}
+
+/// Sends a request as it is and returns the status line and the body.
+async fn send(gateway: &Gateway, request: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(gateway.address).await.expect("a connection");
+    stream.write_all(request.as_bytes()).await.expect("to send");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.expect("to receive");
+    let (head, body) = response.split_once("\r\n\r\n").expect("a head and a body");
+    (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
+}
+
+async fn fetch(gateway: &Gateway, path: &str) -> (String, String) {
+    send(gateway, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")).await
+}
+
+/// Status line and body, one after the other.
+async fn shown(gateway: &Gateway, path: &str) -> String {
+    let (status, body) = fetch(gateway, path).await;
+    format!("{status}\n{body}\n")
+}
+
+#[tokio::test]
+async fn lists_hold_the_rows_of_the_schema_without_texts() {
+    let gateway = gateway(Some(sample::snapshot())).await;
+    expect_test::expect![[r#"
+        HTTP/1.1 200 OK
+        {"clusters":[{"active_s":3.0,"awake":true,"cluster":"small","cluster_id":0,"cost_usd":0.0003125,"failed_by":null,"generation":0,"phase":"ready","pins":0,"placed":2,"running":1,"since":"2026-01-02T03:04:05.000000Z","size":1,"slots":1,"stuck":0}]}
+    "#]].assert_eq(&shown(&gateway, "/v1/clusters?limit=1").await);
+    let queries = shown(&gateway, "/v1/queries").await;
+    expect_test::expect![[r#"
+        HTTP/1.1 200 OK
+        {"queries":[{"application":"psql","arrival":"2026-01-02T03:04:06.000000Z","class":"dashboards","cluster":"small","cluster_id":0,"database":"dev","fingerprint":"cd9a7f6170df316c","kind":"select","late":true,"query_id":"281474976710658","running_s":2.0,"session_id":"281474976710658","shape":"select ?","slo_s":1.5,"sql":null,"started":"2026-01-02T03:04:06.000000Z","status":"running","user":"ann","waited_s":0.0},{"application":"psql","arrival":"2026-01-02T03:04:07.000000Z","class":"dashboards","cluster":null,"cluster_id":null,"database":"dev","fingerprint":"cd9a7f6170df316c","kind":"select","late":false,"query_id":"281474976710659","running_s":null,"session_id":"281474976710659","shape":"select ?","slo_s":1.5,"sql":null,"started":null,"status":"waiting","user":"bob","waited_s":1.0}]}
+    "#]].assert_eq(&queries);
+    assert!(!queries.contains("ann''s") && !queries.contains("bob''s"));
+    expect_test::expect![[r#"
+        HTTP/1.1 200 OK
+        {"decisions":[{"at":"2026-01-02T03:04:06.000000Z","candidates":[{"awake":true,"cluster_id":0,"outstanding":0,"size":1,"slots":1}],"class":"dashboards","cluster":"small","cluster_id":0,"query_id":"281474976710658","waited_s":0.0,"why":"the only cluster with room"}]}
+    "#]].assert_eq(&shown(&gateway, "/v1/decisions?limit=1").await);
+    let (_, classes) = fetch(&gateway, "/v1/classes").await;
+    let classes: serde_json::Value = serde_json::from_str(&classes).expect("JSON");
+    assert_eq!(classes["classes"][2]["class"], "dashboards");
+    assert_eq!(classes["classes"][2]["finished"], 1);
+}
+
+#[tokio::test]
+async fn health_and_readiness_follow_the_driver_and_the_clusters() {
+    let ready = gateway(Some(sample::snapshot())).await;
+    assert_eq!(shown(&ready, "/healthz").await, "HTTP/1.1 200 OK\n{\"degraded\":false,\"status\":\"ok\"}\n");
+    assert_eq!(shown(&ready, "/readyz").await, "HTTP/1.1 200 OK\n{\"status\":\"ready\"}\n");
+
+    let mut snapshot = sample::snapshot();
+    snapshot.view.clusters.retain(|cluster| cluster.phase != Phase::Ready);
+    let starting = gateway(Some(snapshot)).await;
+    assert_eq!(fetch(&starting, "/healthz").await.0, "HTTP/1.1 200 OK");
+    assert_eq!(
+        shown(&starting, "/readyz").await,
+        "HTTP/1.1 503 Service Unavailable\n{\"error\":\"no cluster is ready\"}\n"
+    );
+
+    let mut snapshot = sample::snapshot();
+    snapshot.view.shutting_down = true;
+    let leaving = gateway(Some(snapshot)).await;
+    assert_eq!(
+        shown(&leaving, "/readyz").await,
+        "HTTP/1.1 503 Service Unavailable\n{\"error\":\"the gateway is shutting down\"}\n"
+    );
+
+    let dead = gateway(None).await;
+    for path in ["/healthz", "/readyz", "/v1/clusters"] {
+        assert_eq!(
+            shown(&dead, path).await,
+            "HTTP/1.1 503 Service Unavailable\n{\"error\":\"the driver does not answer\"}\n"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_driver_that_is_stuck_counts_as_stalled() {
+    let (link, _reports) = Link::new();
+    assert_eq!(look_within(&link, Duration::ZERO).await.map(|snapshot| snapshot.sessions), None);
+}
+
+#[tokio::test]
+async fn metrics_are_there_even_if_the_driver_is_not() {
+    let (status, body) = fetch(&gateway(Some(sample::snapshot())).await, "/metrics").await;
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(body.contains("\npunctual_up 1\n") && body.contains("\npunctual_sessions 2\n"), "{body}");
+    let (status, body) = fetch(&gateway(None).await, "/metrics").await;
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(body.contains("\npunctual_up 0\n") && body.contains("\npunctual_history_dropped_total 0\n"), "{body}");
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_not_allowed_is_an_error_in_json() {
+    let gateway = gateway(Some(sample::snapshot())).await;
+    assert_eq!(shown(&gateway, "/v2").await, "HTTP/1.1 404 Not Found\n{\"error\":\"there is nothing at this path\"}\n");
+    for limit in ["limit=ten", "limit=-1", "limit=10001", "limit=99999999999999999999", "depth=1", "limit"] {
+        assert_eq!(fetch(&gateway, &format!("/v1/decisions?{limit}")).await.0, "HTTP/1.1 400 Bad Request", "{limit}");
+    }
+    let post = "POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
+    let (status, body) = send(&gateway, post).await;
+    assert_eq!(status, "HTTP/1.1 405 Method Not Allowed");
+    assert_eq!(body, "{\"error\":\"this can only be read: use GET\"}");
+    assert_eq!(send(&gateway, "nonsense\r\n\r\n").await.0, "HTTP/1.1 400 Bad Request");
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_this_machine_is_refused() {
+    let gateway = gateway(Some(sample::snapshot())).await;
+    let status =
+        async |host: &str| send(&gateway, &format!("GET /healthz HTTP/1.1\r\n{host}Connection: close\r\n\r\n")).await.0;
+    for host in ["localhost", "LOCALHOST:8432", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:8432", "127.1.2.3"] {
+        assert_eq!(status(&format!("Host: {host}\r\n")).await, "HTTP/1.1 200 OK", "{host}");
+    }
+    for host in ["evil.example", "evil.example:8432", "localhost.evil.example", "10.0.0.1", "[::2]:1", "::1:x", ""] {
+        assert_eq!(status(&format!("Host: {host}\r\n")).await, "HTTP/1.1 403 Forbidden", "{host}");
+    }
+    assert_eq!(status("").await, "HTTP/1.1 403 Forbidden");
+    assert_eq!(status("Host: localhost\r\nHost: evil.example\r\n").await, "HTTP/1.1 403 Forbidden");
+}
+
+#[tokio::test]
+async fn a_server_that_is_told_to_stop_ends_with_an_idle_client_connected() {
+    let gateway = gateway(Some(sample::snapshot())).await;
+    let mut idle = TcpStream::connect(gateway.address).await.expect("a connection");
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("to send");
+    let mut first = [0; 12];
+    idle.read_exact(&mut first).await.expect("an answer");
+    assert_eq!(&first, b"HTTP/1.1 200");
+    gateway.stop.send(()).expect("the server runs");
+    gateway.server.await.expect("no panic").expect("no error");
+}

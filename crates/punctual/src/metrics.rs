@@ -1,0 +1,421 @@
+//! What Prometheus reads: counts that the driver adds to as things end, and gauges taken from a snapshot at each scrape.
+//!
+//! Gauges are not kept: a scrape asks the driver what it knows and shows that, so that a cluster that is gone leaves
+//! no series behind and nothing has to be kept in step. The names are documented in `docs/metrics.md`; a test holds
+//! the two together.
+
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::prometheus_text::{CONTENT_TYPE, encode};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Metric, Registry};
+use punctual_core::cluster::Phase;
+use punctual_core::query::Ended;
+use punctual_core::view::ClusterView;
+
+use crate::link::Snapshot;
+
+/// The media type of [`Metrics::text`].
+pub const MEDIA_TYPE: &str = CONTENT_TYPE;
+
+type Labels<const N: usize> = [(&'static str, String); N];
+type ByClass = Family<Labels<1>, Counter>;
+type Seconds = Family<Labels<1>, Histogram>;
+
+/// Counts of one gateway since it started. Adding to them takes well under a microsecond and never waits for a scrape
+/// for longer than it takes to copy numbers.
+pub struct Metrics {
+    registry: Registry,
+    queries: Family<Labels<2>, Counter>,
+    latency: Seconds,
+    counted: ByClass,
+    violated: ByClass,
+    rows: Counter,
+    bytes: Counter,
+    decisions: Histogram,
+    history_dropped: Counter,
+    journal_dropped: Counter,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics::new()
+    }
+}
+
+impl Metrics {
+    /// All counts at zero.
+    pub fn new() -> Metrics {
+        let mut registry = Registry::with_prefix("punctual");
+        let add = &mut registry;
+        Metrics {
+            queries: kept(add, "queries", "Queries that ended, by class and by how", Family::default()),
+            latency: kept(
+                add,
+                "query_latency_seconds",
+                "Time from a query's arrival to its end, waiting included, by class",
+                // 1 ms, doubling, to 9 hours: an SLO lies within a factor of two of a bound.
+                Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 26))),
+            ),
+            counted: kept(
+                add,
+                "slo_queries",
+                "Ended queries that had an SLO and were not cancelled, by class",
+                Family::default(),
+            ),
+            violated: kept(add, "slo_violations", "Those of them that missed it, by class", Family::default()),
+            rows: kept(add, "result_rows", "Rows sent to clients", Counter::default()),
+            bytes: kept(add, "result_bytes", "Bytes of results sent to clients", Counter::default()),
+            decisions: kept(
+                add,
+                "decision_seconds",
+                "Time that the dispatcher took for one event",
+                // 1 µs, doubling, to 0.5 s.
+                Histogram::new(exponential_buckets(1e-6, 2.0, 20)),
+            ),
+            history_dropped: kept(
+                add,
+                "history_dropped",
+                "Ended queries that could not be recorded",
+                Counter::default(),
+            ),
+            journal_dropped: kept(add, "journal_dropped", "Events that could not be recorded", Counter::default()),
+            registry,
+        }
+    }
+
+    /// A query of this class ended.
+    pub fn ended(&self, ended: &Ended, class: &str) {
+        let class = ("class", class.to_owned());
+        self.queries.get_or_create(&[class.clone(), ("status", ended.status.name().to_owned())]).inc();
+        let class = [class];
+        self.latency.get_or_create(&class).observe(ended.latency().secs_f64());
+        if let Some(violated) = ended.violated {
+            self.counted.get_or_create(&class).inc();
+            self.violated.get_or_create(&class).inc_by(u64::from(violated));
+        }
+        self.rows.inc_by(ended.rows);
+        self.bytes.inc_by(ended.bytes);
+    }
+
+    /// The dispatcher handled an event in this time.
+    pub fn decision_took(&self, time: Duration) {
+        self.decisions.observe(time.as_secs_f64());
+    }
+
+    /// An ended query could not be recorded.
+    pub fn dropped_history(&self) {
+        self.history_dropped.inc();
+    }
+
+    /// An event could not be recorded.
+    pub fn dropped_journal(&self) {
+        self.journal_dropped.inc();
+    }
+
+    /// Everything in Prometheus's text format. Without a snapshot (the driver does not answer) only the counts, and
+    /// `punctual_up 0`.
+    pub fn text(&self, snapshot: Option<&Snapshot>) -> String {
+        let mut text = String::new();
+        let mut now = Registry::with_prefix("punctual");
+        kept(&mut now, "up", "1 if the driver answers", gauge(u64::from(snapshot.is_some())));
+        if let Some(snapshot) = snapshot {
+            of_gateway(&mut now, snapshot);
+            of_classes(&mut now, snapshot);
+            of_clusters(&mut now, snapshot);
+        }
+        for registry in [&self.registry, &now] {
+            // Writing to a String does not fail.
+            let _ = encode(&mut text, registry);
+        }
+        text
+    }
+}
+
+fn of_gateway(registry: &mut Registry, snapshot: &Snapshot) {
+    let view = &snapshot.view;
+    kept(registry, "sessions", "Clients that are connected", gauge(snapshot.sessions.into()));
+    kept(
+        registry,
+        "queries_waiting",
+        "Queries that wait, those of class control not counted",
+        gauge(view.waiting.into()),
+    );
+    kept(registry, "cost_dollars", "Dollars spent by all clusters, gone ones included", dollars(view.cost));
+    kept(
+        registry,
+        "senseless_events",
+        "Events that made no sense when they came: late or unknown",
+        count(view.senseless),
+    );
+    kept(registry, "broken_invariants", "Invariants that were found broken", count(snapshot.broken));
+    kept(registry, "degraded", "1 while the fallback decides", gauge(snapshot.degraded.into()));
+    kept(registry, "shutting_down", "1 while no new queries are taken", gauge(view.shutting_down.into()));
+}
+
+fn of_classes(registry: &mut Registry, snapshot: &Snapshot) {
+    let waiting = kept(registry, "class_waiting", "Queries that wait, by class", Family::<Labels<1>, Gauge>::default());
+    let running = kept(registry, "class_running", "Queries that run, by class", Family::<Labels<1>, Gauge>::default());
+    let slo = kept(
+        registry,
+        "class_slo_seconds",
+        "When queries of a class are late; no series where they never are",
+        Family::<Labels<1>, Gauge<f64, AtomicU64>>::default(),
+    );
+    for class in &snapshot.view.classes {
+        let labels = [("class", class.name.clone())];
+        waiting.get_or_create(&labels).set(class.waiting.into());
+        running.get_or_create(&labels).set(class.running.into());
+        if let Some(target) = class.slo {
+            slo.get_or_create(&labels).set(target.secs_f64());
+        }
+    }
+}
+
+/// Clusters that are gone are left out; what they cost is in the gateway's sum.
+fn of_clusters(registry: &mut Registry, snapshot: &Snapshot) {
+    let mut family = |name, help| kept(registry, name, help, Family::<Labels<2>, Gauge>::default());
+    let size = family("cluster_size", "Size of a cluster in units");
+    let slots = family("cluster_slots", "Queries that may run on a cluster at once");
+    let running = family("cluster_running", "Queries that run on a cluster");
+    let pins = family("cluster_pins", "Sessions that hold a cluster without running anything");
+    let stuck = family("cluster_stuck", "Cancelled queries of a cluster that did not stop");
+    let awake = family("cluster_awake", "1 while a cluster's billing timer runs");
+    let phase = kept(
+        registry,
+        "cluster_phase",
+        "1 for the phase that a cluster is in, 0 for the others",
+        Family::<Labels<3>, Gauge>::default(),
+    );
+    let cost = kept(
+        registry,
+        "cluster_cost_dollars",
+        "Dollars spent by a cluster",
+        Family::<Labels<2>, Counter<f64, AtomicU64>>::default(),
+    );
+    let placed =
+        kept(registry, "cluster_queries", "Queries ever given to a cluster", Family::<Labels<2>, Counter>::default());
+    for cluster in snapshot.view.clusters.iter().filter(|cluster| cluster.phase != Phase::Gone) {
+        let labels = labels_of(cluster);
+        size.get_or_create(&labels).set(cluster.units.0.into());
+        slots.get_or_create(&labels).set(cluster.slots.into());
+        running.get_or_create(&labels).set(cluster.running.into());
+        pins.get_or_create(&labels).set(cluster.pins.into());
+        stuck.get_or_create(&labels).set(cluster.stuck.into());
+        awake.get_or_create(&labels).set(cluster.awake.into());
+        cost.get_or_create(&labels).inc_by(cluster.cost);
+        placed.get_or_create(&labels).inc_by(cluster.placed);
+        for other in Phase::ALL.into_iter().filter(|phase| *phase != Phase::Gone) {
+            let [cluster_name, id] = labels.clone();
+            let labels = [cluster_name, id, ("phase", other.name().to_owned())];
+            phase.get_or_create(&labels).set((other == cluster.phase).into());
+        }
+    }
+}
+
+/// The name alone is not enough: a cluster and its replacement have the same.
+fn labels_of(cluster: &ClusterView) -> Labels<2> {
+    [("cluster", cluster.name.clone()), ("cluster_id", cluster.id.to_string())]
+}
+
+fn gauge(value: u64) -> Gauge {
+    let gauge = Gauge::default();
+    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+    gauge
+}
+
+fn count(value: u64) -> Counter {
+    let counter = Counter::default();
+    counter.inc_by(value);
+    counter
+}
+
+fn dollars(value: f64) -> Counter<f64, AtomicU64> {
+    let counter = Counter::default();
+    counter.inc_by(value);
+    counter
+}
+
+/// Registers a metric and keeps a handle to it.
+fn kept<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fmt::Write;
+
+    use punctual_core::id::{ClassId, QueryId, SessionId};
+    use punctual_core::query::{Query, Status};
+    use punctual_core::statement::Statement;
+    use punctual_core::time::{Span, Time};
+
+    use super::*;
+    use crate::catalog::sample::snapshot;
+
+    fn ended(status: Status, seconds: u64, violated: Option<bool>) -> Ended {
+        let statement = Statement::read("select a from t");
+        Ended {
+            query: Query {
+                id: QueryId(1),
+                session: SessionId(1),
+                fingerprint: statement.fingerprint,
+                kind: statement.kind,
+                class: ClassId(2),
+                slo: None,
+            },
+            cluster: None,
+            arrived: Time::ZERO,
+            placed: None,
+            ended: Time::ZERO + Span::from_secs(seconds),
+            status,
+            sqlstate: None,
+            rows: 3,
+            bytes: 100,
+            violated,
+        }
+    }
+
+    fn lines(text: &str, starts: &[&str]) -> String {
+        let wanted = |line: &&str| starts.iter().any(|start| line.starts_with(start));
+        let lines: BTreeSet<&str> = text.lines().filter(wanted).collect();
+        lines.into_iter().fold(String::new(), |text, line| text + line + "\n")
+    }
+
+    #[test]
+    fn ended_queries_are_counted_by_class_and_status() {
+        let metrics = Metrics::new();
+        metrics.ended(&ended(Status::Finished, 3, Some(false)), "etl");
+        metrics.ended(&ended(Status::Finished, 5, Some(true)), "etl");
+        metrics.ended(&ended(Status::Cancelled, 9, None), "etl");
+        metrics.ended(&ended(Status::Refused, 0, Some(true)), "default");
+        metrics.dropped_history();
+        metrics.decision_took(Duration::from_micros(3));
+        let text = metrics.text(None);
+        let shown = [
+            "punctual_queries_total",
+            "punctual_slo",
+            "punctual_result",
+            "punctual_query_latency_seconds_bucket{le=\"4.096\"",
+            "punctual_query_latency_seconds_count",
+            "punctual_query_latency_seconds_sum",
+            "punctual_history",
+            "punctual_decision_seconds_count",
+            "punctual_up",
+        ];
+        expect_test::expect![[r#"
+            punctual_decision_seconds_count 1
+            punctual_history_dropped_total 1
+            punctual_queries_total{class="default",status="refused"} 1
+            punctual_queries_total{class="etl",status="cancelled"} 1
+            punctual_queries_total{class="etl",status="finished"} 2
+            punctual_query_latency_seconds_count{class="default"} 1
+            punctual_query_latency_seconds_count{class="etl"} 3
+            punctual_query_latency_seconds_sum{class="default"} 0.0
+            punctual_query_latency_seconds_sum{class="etl"} 17.0
+            punctual_result_bytes_total 400
+            punctual_result_rows_total 12
+            punctual_slo_queries_total{class="default"} 1
+            punctual_slo_queries_total{class="etl"} 2
+            punctual_slo_violations_total{class="default"} 1
+            punctual_slo_violations_total{class="etl"} 1
+            punctual_up 0
+        "#]]
+        .assert_eq(&lines(&text, &shown));
+    }
+
+    #[test]
+    fn gauges_show_what_the_snapshot_knows() {
+        let text = Metrics::new().text(Some(&snapshot()));
+        let shown = [
+            "punctual_up",
+            "punctual_sessions",
+            "punctual_queries_waiting",
+            "punctual_cost",
+            "punctual_degraded",
+            "punctual_cluster",
+            "punctual_class",
+            "punctual_broken",
+            "punctual_senseless",
+        ];
+        expect_test::expect![[r#"
+            punctual_broken_invariants_total 0
+            punctual_class_running{class="control"} 0
+            punctual_class_running{class="dashboards"} 1
+            punctual_class_running{class="default"} 0
+            punctual_class_slo_seconds{class="dashboards"} 1.5
+            punctual_class_waiting{class="control"} 0
+            punctual_class_waiting{class="dashboards"} 1
+            punctual_class_waiting{class="default"} 0
+            punctual_cluster_awake{cluster="large",cluster_id="1"} 0
+            punctual_cluster_awake{cluster="small",cluster_id="0"} 1
+            punctual_cluster_cost_dollars_total{cluster="large",cluster_id="1"} 0.0
+            punctual_cluster_cost_dollars_total{cluster="small",cluster_id="0"} 0.0003125
+            punctual_cluster_phase{cluster="large",cluster_id="1",phase="draining"} 0
+            punctual_cluster_phase{cluster="large",cluster_id="1",phase="failed"} 0
+            punctual_cluster_phase{cluster="large",cluster_id="1",phase="ready"} 0
+            punctual_cluster_phase{cluster="large",cluster_id="1",phase="starting"} 1
+            punctual_cluster_phase{cluster="large",cluster_id="1",phase="stopping"} 0
+            punctual_cluster_phase{cluster="small",cluster_id="0",phase="draining"} 0
+            punctual_cluster_phase{cluster="small",cluster_id="0",phase="failed"} 0
+            punctual_cluster_phase{cluster="small",cluster_id="0",phase="ready"} 1
+            punctual_cluster_phase{cluster="small",cluster_id="0",phase="starting"} 0
+            punctual_cluster_phase{cluster="small",cluster_id="0",phase="stopping"} 0
+            punctual_cluster_pins{cluster="large",cluster_id="1"} 0
+            punctual_cluster_pins{cluster="small",cluster_id="0"} 0
+            punctual_cluster_queries_total{cluster="large",cluster_id="1"} 0
+            punctual_cluster_queries_total{cluster="small",cluster_id="0"} 2
+            punctual_cluster_running{cluster="large",cluster_id="1"} 0
+            punctual_cluster_running{cluster="small",cluster_id="0"} 1
+            punctual_cluster_size{cluster="large",cluster_id="1"} 2
+            punctual_cluster_size{cluster="small",cluster_id="0"} 1
+            punctual_cluster_slots{cluster="large",cluster_id="1"} 1
+            punctual_cluster_slots{cluster="small",cluster_id="0"} 1
+            punctual_cluster_stuck{cluster="large",cluster_id="1"} 0
+            punctual_cluster_stuck{cluster="small",cluster_id="0"} 0
+            punctual_cost_dollars_total 0.0003125
+            punctual_degraded 0
+            punctual_queries_waiting 1
+            punctual_senseless_events_total 0
+            punctual_sessions 2
+            punctual_up 1
+        "#]]
+        .assert_eq(&lines(&text, &shown));
+    }
+
+    #[test]
+    fn the_documentation_lists_every_metric() {
+        let metrics = Metrics::new();
+        metrics.ended(&ended(Status::Finished, 3, Some(false)), "etl");
+        let text = metrics.text(Some(&snapshot()));
+        let mut table = String::from("| metric | type | labels | what it is |\n|---|---|---|---|\n");
+        for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
+            let (name, what) = help.split_once(' ').expect("a help text");
+            let kind = text.lines().find_map(|line| line.strip_prefix(&format!("# TYPE {name} "))).expect("a type");
+            let labels: BTreeSet<&str> = text
+                .lines()
+                .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', '_'])))
+                .filter_map(|line| line.split_once('{')?.1.rsplit_once('}'))
+                .flat_map(|(labels, _)| labels.split(','))
+                .filter_map(|label| label.split_once('=').map(|(name, _)| name))
+                .filter(|label| *label != "le")
+                .collect();
+            let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+            let _ = writeln!(table, "| `{name}` | {kind} | {} | {what} |", labels.join(", "));
+        }
+        crate::config::doc::assert_generated("metrics.md", "metrics", &table);
+    }
+}
