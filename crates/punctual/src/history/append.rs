@@ -3,18 +3,17 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 
-use super::frame::{Format, HEADER};
+use super::frame::Format;
 
 /// A file of frames that grows at its end. A write that fails is undone, so that the next one follows what is good.
 #[derive(Debug)]
 pub(crate) struct Appender {
     file: File,
-    path: PathBuf,
     good: u64,
     broken: bool,
 }
@@ -26,7 +25,7 @@ impl Appender {
     /// If it cannot be made or its header written. Then it is not there.
     pub(crate) fn create(path: &Path, format: Format) -> io::Result<Appender> {
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
-        let mut appender = Appender { file, path: path.to_owned(), good: 0, broken: false };
+        let mut appender = Appender { file, good: 0, broken: false };
         appender.append(&format.header(), false).inspect_err(|_| drop(fs::remove_file(path)))?;
         Ok(appender)
     }
@@ -40,7 +39,7 @@ impl Appender {
         if file.metadata()?.len() != good {
             file.set_len(good)?;
         }
-        Ok(Appender { file, path: path.to_owned(), good, broken: false })
+        Ok(Appender { file, good, broken: false })
     }
 
     /// Appends whole frames, to the disk itself if `sync`.
@@ -66,19 +65,9 @@ impl Appender {
         self.good
     }
 
-    /// True while there is no frame in it.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.good <= HEADER as u64
-    }
-
     /// True if a failed write could not be undone: nothing must follow it.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
-    }
-
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 }
 
@@ -128,7 +117,7 @@ mod tests {
     fn a_failed_write_is_an_error_and_a_device_that_is_full_breaks_the_file() {
         let mut full = Appender::resume(Path::new("/dev/full"), 0).unwrap();
         assert_eq!(full.append(b"frames", false).unwrap_err().kind(), io::ErrorKind::StorageFull);
-        assert!(full.is_broken() && full.is_empty());
+        assert!(full.is_broken() && full.len() == 0);
     }
 
     #[test]
@@ -136,7 +125,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let mut file = Appender::create(&path, FORMAT).unwrap();
-        assert!(file.is_empty());
+        assert_eq!(file.len(), 12);
         file.append(b"good", true).unwrap();
         fs::write(&path, [FORMAT.header().as_slice(), b"goodbad"].concat()).unwrap();
         let mut file = Appender::resume(&path, file.len()).unwrap();

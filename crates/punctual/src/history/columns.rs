@@ -256,7 +256,8 @@ impl Columns {
             query_id: whole(&self.query_id, at).map(QueryId),
             started: self.time("started", &self.started, at)?,
             cluster: self.cluster.get(at),
-            cluster_size: some(&self.cluster_size, at).map(|column| Units(column.as_primitive::<UInt32Type>().value(at))),
+            cluster_size: some(&self.cluster_size, at)
+                .map(|column| Units(column.as_primitive::<UInt32Type>().value(at))),
             class: self.class.get(at),
             lane: self.lane.get(at),
             user: self.user.get(at),

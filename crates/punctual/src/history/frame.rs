@@ -141,6 +141,11 @@ impl Frames {
         self.at
     }
 
+    /// Bytes that were not read yet.
+    pub(crate) fn left(&self) -> u64 {
+        self.len.saturating_sub(self.at)
+    }
+
     /// Reads nothing any more.
     pub(crate) fn give_up(&mut self) {
         self.at = self.len;
@@ -185,7 +190,8 @@ impl Frames {
 
     fn prefix(&mut self, at: u64) -> io::Result<Option<(usize, u32)>> {
         Ok(self.view(at, PREFIX)?.map(|prefix| {
-            let word = |from: usize| u32::from_le_bytes([prefix[from], prefix[from + 1], prefix[from + 2], prefix[from + 3]]);
+            let word =
+                |from: usize| u32::from_le_bytes([prefix[from], prefix[from + 1], prefix[from + 2], prefix[from + 3]]);
             (word(0) as usize, word(4))
         }))
     }

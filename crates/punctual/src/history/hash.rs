@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(key.hash(&message), 0xa129_ca61_49be_45e5);
         // The standard library's, which is the same today, for every remainder.
         for length in 0..40 {
-            let message: Vec<u8> = (0..length).map(|i| i * 7).collect();
+            let message: Vec<u8> = (0..length).map(|i: u8| i.wrapping_mul(7)).collect();
             #[allow(deprecated)]
             let mut standard = std::hash::SipHasher::new_with_keys(0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908);
             std::hash::Hasher::write(&mut standard, &message);

@@ -94,7 +94,7 @@ fn days_before(year: u64, month: u64, day: u64) -> Option<u64> {
 }
 
 fn is_leap(year: u64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }
 
 fn days_in_year(year: u64) -> u64 {
@@ -201,7 +201,9 @@ mod tests {
 
     #[test]
     fn what_is_no_hour_is_not_read_as_one() {
-        for text in ["2026-02-29T00", "2026-13-01T00", "2026-00-01T00", "2026-01-00T00", "2026-01-01T24", "1969-12-31T23"] {
+        for text in
+            ["2026-02-29T00", "2026-13-01T00", "2026-00-01T00", "2026-01-00T00", "2026-01-01T24", "1969-12-31T23"]
+        {
             assert_eq!(Hour::parse(text), None, "{text}");
         }
         for text in ["", "2026-01-01", "2026-01-01 00", "+026-01-01T00", "2026-01-01T0é"] {
@@ -240,7 +242,8 @@ mod tests {
             fs::write(dir.path().join(name), vec![0; bytes]).unwrap();
         }
         let parts = parts(dir.path()).unwrap();
-        let seen: Vec<_> = parts.iter().map(|(part, files)| (part.file("x"), files.log, files.parquet, files.bytes())).collect();
+        let seen: Vec<_> =
+            parts.iter().map(|(part, files)| (part.file("x"), files.log, files.parquet, files.bytes())).collect();
         let expected = [
             ("history-2026-11-29T09.x".to_owned(), Some(2), Some(7), 12),
             ("history-2026-11-29T09.1.x".to_owned(), Some(1), None, 1),

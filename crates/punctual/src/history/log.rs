@@ -161,9 +161,7 @@ impl LogRows {
     pub(crate) fn next(&mut self) -> Option<Result<Row, HistoryError>> {
         let damaged = |bytes| HistoryError::Damaged { file: self.file.clone(), bytes };
         match self.frames.next() {
-            Ok(Next::Frame(payload)) => {
-                Some(postcard::from_bytes(payload).map_err(|_| damaged(payload.len() as u64)))
-            }
+            Ok(Next::Frame(payload)) => Some(postcard::from_bytes(payload).map_err(|_| damaged(payload.len() as u64))),
             Ok(Next::Damaged { bytes } | Next::Torn { bytes, plain: false }) => Some(Err(damaged(bytes))),
             Ok(Next::Torn { plain: true, .. } | Next::End) => None,
             Err(cause) => {

@@ -109,11 +109,9 @@ impl Rows {
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
         let metadata = builder.metadata().file_metadata().key_value_metadata();
         let version = metadata.into_iter().flatten().find(|pair| pair.key == VERSION_KEY);
-        if let Some(version) = version.and_then(|pair| pair.value.as_deref()) {
-            if version != PARQUET_VERSION.to_string() {
-                let (found, known) = (version.to_owned(), PARQUET_VERSION);
-                return Err(HistoryError::Version { file: path.to_owned(), found, known });
-            }
+        let version = version.and_then(|pair| pair.value.clone());
+        if let Some(found) = version.filter(|version| *version != PARQUET_VERSION.to_string()) {
+            return Err(HistoryError::Version { file: path.to_owned(), found, known: PARQUET_VERSION });
         }
         let batches = builder.with_batch_size(READ_ROWS).build().map_err(failed)?;
         columns::check(&batches.schema()).map_err(|why| unreadable(path, 0, why))?;
@@ -154,6 +152,8 @@ fn unreadable(file: &Path, before: usize, why: Unreadable) -> HistoryError {
     match why {
         Unreadable::Missing(column) => HistoryError::MissingColumn { file, column },
         Unreadable::Type { column, why } => HistoryError::Column { file, column, why },
-        Unreadable::Value { row, column, why } => HistoryError::Value { file, row: (before + row + 1) as u64, column, why },
+        Unreadable::Value { row, column, why } => {
+            HistoryError::Value { file, row: (before + row + 1) as u64, column, why }
+        }
     }
 }

@@ -308,7 +308,9 @@ pub(crate) mod tests {
         let names = Names { cluster: Some(&cluster), class: &class };
         let bytes = postcard::to_stdvec(&Row::of(&ended, &about, names, RecordSql::Text)).unwrap();
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        expect_test::expect![[""]].assert_eq(&hex);
+        expect_test::expect![[
+            "01078092f40101a09ffa01c096b1020104626c75650108010764656661756c74000103616461010473686f7001026269cdd70200010a73656c65637420312f30000180897a00000001010132323031320105013c"
+        ]].assert_eq(&hex);
     }
 
     proptest! {

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use punctual_core::time::{Span, Time};
 
+use super::HistoryError;
 use super::append::{Appender, Complaint};
 use super::frame::{self, Next, Opened};
 use super::hours::{self, Hour, Part};
@@ -27,7 +28,6 @@ use super::log::{self, Mended, Repair};
 use super::parquet::Sheet;
 use super::row::Row;
 use super::writer::{Clock, Tally};
-use super::HistoryError;
 
 /// How long after its end an hour is rolled up, and how long after its latest row.
 const GRACE: Span = Span::from_secs(10);
@@ -107,11 +107,8 @@ impl Shelf {
             }
             match log::mend(dir, part) {
                 Ok((mended, repair)) => {
-                    if mended != Mended::Gone {
-                        closed.insert(part, mended == Mended::LeftAlone);
-                    }
-                    if mended == Mended::LeftAlone {
-                        closed.remove(&part);
+                    if let Mended::Usable { .. } = mended {
+                        closed.insert(part, false);
                     }
                     repairs.extend(repair);
                 }
@@ -216,12 +213,12 @@ impl Shelf {
         let (first, last) = (Part { hour, number: 0 }, Part { hour, number: u32::MAX });
         let parts = hours::parts(&self.dir)?;
         let newest = parts.range(first..=last).next_back();
-        if let Some((part, bytes)) = newest.and_then(|(part, files)| Some((*part, files.log?))) {
-            if !self.is_past(hour) && self.closed.get(&part) == Some(&false) {
-                let log = Appender::resume(&self.dir.join(part.file("log")), bytes)?;
-                self.closed.remove(&part);
-                return Ok((part, log));
-            }
+        let left = newest.and_then(|(part, files)| Some((*part, files.log?)));
+        let goes_on = |(part, _): &(Part, u64)| !self.is_past(hour) && self.closed.get(part) == Some(&false);
+        if let Some((part, bytes)) = left.filter(goes_on) {
+            let log = Appender::resume(&self.dir.join(part.file("log")), bytes)?;
+            self.closed.remove(&part);
+            return Ok((part, log));
         }
         let number = newest.map_or(0, |(part, _)| part.number.saturating_add(1));
         let part = Part { hour, number };
@@ -420,3 +417,6 @@ fn roll_up(dir: &Path, part: Part, stop: &AtomicBool) -> Result<(), HistoryError
     tracing::warn!(file = %path.display(), bytes = damaged, "part of a log is damaged; it is kept aside");
     fs::rename(&path, dir.join(part.file("log.damaged"))).map_err(HistoryError::io("move aside", &path))
 }
+
+#[cfg(test)]
+mod tests;

@@ -120,8 +120,8 @@ impl Tally {
 
 /// What the thread is asked to do.
 enum Ask {
-    /// Write a row; its text is hashed first.
-    Record { row: Row, text: Option<Arc<str>> },
+    /// Write a row; its text is hashed first. Boxed, since the queue is as large as all that it may hold.
+    Record(Box<(Row, Option<Arc<str>>)>),
     /// Write all that came before, roll up what is due, then answer.
     Flush(SyncSender<()>),
     /// Roll up all that came before, due or not, then answer.
@@ -153,7 +153,7 @@ impl Recorder {
     /// Records a row, waiting for room. False if nobody writes any more.
     pub fn record_waiting(&self, row: Row) -> bool {
         let bytes = row.weight();
-        let took = self.feed.push_waiting(Ask::Record { row, text: None }, bytes);
+        let took = self.feed.push_waiting(Ask::Record(Box::new((row, None))), bytes);
         self.tally.took(took);
         took
     }
@@ -165,7 +165,7 @@ impl Recorder {
 
     fn push(&self, row: Row, text: Option<Arc<str>>) -> bool {
         let bytes = row.weight() + text.as_ref().map_or(0, |text| text.len());
-        let took = self.feed.push(Ask::Record { row, text }, bytes);
+        let took = self.feed.push(Ask::Record(Box::new((row, text))), bytes);
         self.tally.took(took);
         took
     }
@@ -192,6 +192,17 @@ impl Writer {
     /// If another writer has it, or it cannot be made, read or written to. Nothing that is in it is an error: see
     /// [`Writer::repairs`].
     pub fn start(settings: &settings::History, options: Options) -> Result<Writer, HistoryError> {
+        let (mut writer, work) = Writer::prepare(settings, options)?;
+        let thread = thread::Builder::new().name("history".into()).spawn(work);
+        writer.thread = Some(thread.map_err(HistoryError::io("start a thread for", &settings.dir))?);
+        Ok(writer)
+    }
+
+    /// A writer, and the work that a thread is to do for it.
+    fn prepare(
+        settings: &settings::History,
+        options: Options,
+    ) -> Result<(Writer, impl FnOnce() + Send + use<>), HistoryError> {
         let dir = settings.dir.clone();
         let lock = claim(&dir).map_err(HistoryError::io("write history to", &dir))?;
         let Some(lock) = lock else { return Err(HistoryError::InUse { dir }) };
@@ -204,12 +215,8 @@ impl Writer {
             tracing::warn!(file = %file.display(), kept_rows, lost_bytes, moved_to, "a log of history was repaired");
         }
         let (feed, drain) = queue(options.queue_rows, options.queue_bytes);
-        let thread = thread::Builder::new()
-            .name("history".into())
-            .spawn(move || write(&drain, shelf, key, lock))
-            .map_err(HistoryError::io("start a thread for", &dir))?;
         let recorder = Recorder { feed, tally, sql: settings.sql };
-        Ok(Writer { recorder, repairs, thread: Some(thread) })
+        Ok((Writer { recorder, repairs, thread: None }, move || write(&drain, shelf, key, lock)))
     }
 
     /// A handle to record with.
@@ -272,7 +279,8 @@ fn write(drain: &Drain<Ask>, mut shelf: Shelf, key: Key, _lock: File) {
         let mut idle = false;
         for _ in 0..TURN {
             match drain.pop() {
-                Popped::Item(Ask::Record { mut row, text }) => {
+                Popped::Item(Ask::Record(recorded)) => {
+                    let (mut row, text) = *recorded;
                     row.text_hash = text.map(|text| key.hash(text.as_bytes())).or(row.text_hash);
                     row.cut();
                     shelf.put(&row);
@@ -303,3 +311,6 @@ fn write(drain: &Drain<Ask>, mut shelf: Shelf, key: Key, _lock: File) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

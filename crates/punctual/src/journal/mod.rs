@@ -1,1 +1,129 @@
-//! Journal.
+//! The journal: what happened and what was decided, so that any decision can be made again.
+//!
+//! ```text
+//!   journal-0000000041.seg   header, checkpoint, (now, event, commands) …, end: continued
+//!   journal-0000000042.seg   header, checkpoint, (now, event, commands) …
+//! ```
+//!
+//! A segment opens with the whole state of the dispatcher (which holds the policy), so each can be [replayed](replay)
+//! without the ones before it, and the oldest can go when the bound is reached. The dispatcher is exact only within one
+//! build: a segment names its build, and another build refuses it.
+//!
+//! Writing never holds the driver up. When the queue is full or the disk fails, triples are dropped and counted; the
+//! segment ends with a gap that it tells of, and the next one begins with a new checkpoint. A torn end, as after a
+//! kill, costs what was not written yet. Queries' texts, users and secrets are in no event, and so not in here.
+//!
+//! The format is version [`VERSION`]; any other is refused with its number.
+
+mod replay;
+mod segment;
+mod writer;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, Serializer};
+
+pub use replay::{Disagreement, Replay, Replayed, Segment, Verdict, replay};
+pub use segment::Ending;
+pub use writer::{Counts, Opening, Writer};
+
+/// The version of the segments that are written, and the only one that is read.
+pub const VERSION: u32 = 1;
+
+/// Why a journal cannot be written or replayed.
+#[derive(Debug)]
+pub enum JournalError {
+    /// The operating system says no.
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// Another writer has the directory.
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// No segment is there.
+    NoJournal {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The file is no segment of a journal.
+    NotJournal {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Written in a format of another version.
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// Decided by another build, which may decide otherwise.
+    Build {
+        /// The file.
+        file: PathBuf,
+        /// Its build.
+        theirs: String,
+        /// The build that was to replay it.
+        ours: String,
+    },
+    /// The header or the checkpoint is missing or damaged, so nothing of the segment can be replayed.
+    NoStart {
+        /// The file.
+        file: PathBuf,
+        /// Which of the two.
+        missing: &'static str,
+    },
+}
+
+impl JournalError {
+    fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> JournalError + use<> {
+        let path = path.to_owned();
+        move |cause| JournalError::Io { doing, path: path.clone(), cause }
+    }
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JournalError::Io { doing, path, cause } => write!(f, "cannot {doing} {}: {cause}", path.display()),
+            JournalError::InUse { dir } => write!(f, "another gateway writes its journal to {}", dir.display()),
+            JournalError::NoJournal { dir } => write!(f, "there is no journal in {}", dir.display()),
+            JournalError::NotJournal { file } => write!(f, "{} is no segment of a journal", file.display()),
+            JournalError::Version { file, found } => {
+                write!(f, "{} has format version {found}; this build reads version {VERSION}", file.display())
+            }
+            JournalError::Build { file, theirs, ours } => {
+                let file = file.display();
+                write!(f, "{file} was written by build {theirs}; this is {ours}, which may decide otherwise")
+            }
+            JournalError::NoStart { file, missing } => {
+                write!(f, "{}: its {missing} is missing or damaged", file.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for JournalError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            JournalError::Io { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+/// As its text.
+impl Serialize for JournalError {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}

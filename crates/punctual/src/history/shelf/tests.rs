@@ -1,0 +1,98 @@
+use std::fs;
+
+use punctual_core::fingerprint::Fingerprint;
+
+use super::*;
+
+fn clock_at(micros: u64) -> Clock {
+    Arc::new(move || Time::from_micros(micros))
+}
+
+fn row(ended: u64) -> Row {
+    Row::new(Time::from_micros(ended), Time::from_micros(ended), Fingerprint(ended))
+}
+
+fn shelf(dir: &Path) -> (Shelf, Arc<Tally>) {
+    let tally = Arc::new(Tally::default());
+    let (shelf, repairs) = Shelf::take_over(dir, 1 << 20, false, clock_at(0), tally.clone()).unwrap();
+    assert_eq!(repairs, []);
+    (shelf, tally)
+}
+
+#[test]
+fn rows_that_a_full_disk_does_not_take_are_held_and_written_to_another_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut shelf, tally) = shelf(dir.path());
+    shelf.put(&row(1));
+    let part = Part { hour: Hour::of(Time::ZERO), number: 0 };
+    shelf.open[0].log = Some((part, Appender::resume(Path::new("/dev/full"), 0).unwrap()));
+    shelf.write(true);
+    assert_eq!(tally.counts().written, 0);
+    shelf.put(&row(2));
+    shelf.write(true);
+    assert_eq!((tally.counts().written, tally.counts().lost_on_disk), (2, 0));
+    shelf.close();
+    let rows: Vec<Row> = super::super::read(dir.path()).unwrap().map(Result::unwrap).collect();
+    assert_eq!(rows, [row(1), row(2)]);
+}
+
+#[test]
+fn what_is_held_while_the_disk_fails_is_bounded_and_the_rest_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut shelf, tally) = shelf(dir.path());
+    fs::remove_dir_all(dir.path()).unwrap();
+    let large = Row { sql: Some("x".repeat(1 << 20).into()), ..row(1) };
+    for _ in 0..10 {
+        shelf.put(&large);
+    }
+    shelf.write(true);
+    assert_eq!((tally.counts().written, tally.counts().lost_on_disk), (0, 7));
+    assert!(shelf.open[0].gathered.len() <= HELD);
+    fs::create_dir(dir.path()).unwrap();
+    shelf.write(true);
+    assert_eq!((tally.counts().written, tally.counts().lost_on_disk), (3, 7));
+}
+
+#[test]
+fn few_hours_are_open_at_once_and_rows_of_all_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut shelf, tally) = shelf(dir.path());
+    for round in 0..2 {
+        for hour in 0..10 {
+            shelf.put(&row(hour * 3_600_000_000 + round));
+        }
+    }
+    assert_eq!(shelf.open.len(), OPEN_HOURS);
+    shelf.close();
+    assert_eq!(tally.counts().written, 20);
+    // The clock says 1970-01-01T00: no hour is over, each log was taken up again.
+    assert_eq!(hours::parts(dir.path()).unwrap().len(), 10);
+}
+
+#[test]
+fn a_roll_up_that_is_stopped_leaves_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut shelf, _) = shelf(dir.path());
+    shelf.put(&row(1));
+    shelf.close();
+    let part = Part { hour: Hour::of(Time::ZERO), number: 0 };
+    roll_up(dir.path(), part, &AtomicBool::new(true)).unwrap();
+    let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["history-1970-01-01T00.log"]);
+}
+
+#[test]
+fn a_log_damaged_while_it_was_open_is_rolled_up_and_kept_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut shelf, _) = shelf(dir.path());
+    (1..=3).for_each(|ended| shelf.put(&row(ended)));
+    shelf.close();
+    let path = dir.path().join("history-1970-01-01T00.log");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[frame::HEADER + 10] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    roll_up(dir.path(), Part { hour: Hour::of(Time::ZERO), number: 0 }, &AtomicBool::new(false)).unwrap();
+    assert!(dir.path().join("history-1970-01-01T00.log.damaged").exists() && !path.exists());
+    let rows: Vec<Row> = super::super::read(dir.path()).unwrap().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 3 - 1, "the first row is damaged");
+}

@@ -1,0 +1,350 @@
+//! Deciding again: a journal's events go into the dispatcher of its checkpoint, and what comes out is compared with
+//! what came out then, byte for byte.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use punctual_core::Dispatcher;
+use punctual_core::event::{Command, Event};
+use punctual_core::time::Time;
+use serde::Serialize;
+
+use super::JournalError;
+use super::segment::{self, Ending, FORMAT, Header, Piece};
+use crate::history::frame::{self, Frames, Next, Opened};
+
+/// The longest text of an event or of commands in a report.
+const SHOWN: usize = 4_096;
+
+/// What replaying a journal showed.
+#[derive(Debug, Serialize)]
+pub struct Replay {
+    /// Its segments, oldest first.
+    pub segments: Vec<Segment>,
+}
+
+/// A segment and what replaying it showed.
+#[derive(Debug, Serialize)]
+pub struct Segment {
+    /// Where it is.
+    pub file: PathBuf,
+    /// What came of it.
+    pub verdict: Verdict,
+}
+
+/// What came of a segment.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It was replayed as far as it goes.
+    Replayed(Box<Replayed>),
+    /// It could not be, for this reason.
+    Refused(JournalError),
+}
+
+/// What a replay showed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Replayed {
+    /// The number of the segment.
+    pub sequence: u64,
+    /// The seed that the dispatcher was made with.
+    pub seed: u64,
+    /// The hash of the model.
+    pub model: String,
+    /// Events.
+    pub events: u64,
+    /// Commands that were given for them.
+    pub commands: u64,
+    /// Events for which the same commands were given again.
+    pub agreed: u64,
+    /// The first event for which they were not.
+    pub disagreement: Option<Disagreement>,
+    /// Bytes at the end that had not been written whole.
+    pub torn_bytes: u64,
+    /// Bytes that are damaged, or beyond damage, and were not replayed.
+    pub damaged_bytes: u64,
+    /// How the segment ends.
+    pub ending: Ending,
+    /// Whether its checkpoint is the state in which the previous segment left the dispatcher; None if it does not
+    /// continue one.
+    pub continues: Option<bool>,
+}
+
+/// The commands were not the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Disagreement {
+    /// The event, counted from 0 in its segment.
+    pub index: u64,
+    /// When it was handled.
+    pub now: Time,
+    /// The event.
+    pub event: String,
+    /// The commands that were given then.
+    pub expected: String,
+    /// The commands that are given now.
+    pub got: String,
+}
+
+impl Replay {
+    /// True if everything that could be replayed was decided in the same way, from one segment to the next, and
+    /// something was.
+    pub fn agrees(&self) -> bool {
+        let mut replayed = self.replayed().peekable();
+        replayed.peek().is_some() && replayed.all(Replayed::agrees)
+    }
+
+    fn replayed(&self) -> impl Iterator<Item = &Replayed> {
+        self.segments.iter().filter_map(|segment| match &segment.verdict {
+            Verdict::Replayed(replayed) => Some(&**replayed),
+            Verdict::Refused(_) => None,
+        })
+    }
+}
+
+impl Replayed {
+    /// True if every event brought the same commands and the segment begins where the previous one ended.
+    pub fn agrees(&self) -> bool {
+        self.disagreement.is_none() && self.continues != Some(false)
+    }
+}
+
+/// Replays a segment, or all segments of a directory, one at a time. `build` is that of the dispatcher in this program.
+///
+/// # Errors
+/// If there is no segment, or none that can be replayed: then the first one's reason.
+pub fn replay(path: &Path, build: &str) -> Result<Replay, JournalError> {
+    let metadata = fs::metadata(path).map_err(JournalError::io("read", path))?;
+    let files: Vec<PathBuf> = if metadata.is_dir() {
+        let segments = segment::segments(path).map_err(JournalError::io("read", path))?;
+        segments.into_values().map(|(file, _)| file).collect()
+    } else {
+        vec![path.to_owned()]
+    };
+    if files.is_empty() {
+        return Err(JournalError::NoJournal { dir: path.to_owned() });
+    }
+    let (mut segments, mut before) = (Vec::new(), None);
+    for file in files {
+        let verdict = match replay_segment(&file, build, before.take()) {
+            Ok((replayed, after)) => {
+                before = after;
+                Verdict::Replayed(Box::new(replayed))
+            }
+            Err(cause) => Verdict::Refused(cause),
+        };
+        segments.push(Segment { file, verdict });
+    }
+    if segments.iter().all(|segment| matches!(segment.verdict, Verdict::Refused(_))) {
+        if let Some(Segment { verdict: Verdict::Refused(cause), .. }) = segments.into_iter().next() {
+            return Err(cause);
+        }
+        return Err(JournalError::NoJournal { dir: path.to_owned() });
+    }
+    Ok(Replay { segments })
+}
+
+/// Where a segment that is continued left the dispatcher.
+struct Left {
+    sequence: u64,
+    started: Time,
+    state: Option<Vec<u8>>,
+}
+
+fn replay_segment(file: &Path, build: &str, before: Option<Left>) -> Result<(Replayed, Option<Left>), JournalError> {
+    let mut frames = open(file)?;
+    let (header, checkpoint) = read_start(file, &mut frames, build)?;
+    let dispatcher: Dispatcher = postcard::from_bytes(&checkpoint)
+        .map_err(|_| JournalError::NoStart { file: file.to_owned(), missing: "checkpoint" })?;
+    let follows = |left: &Left| left.sequence.checked_add(1) == Some(header.sequence) && left.started == header.started;
+    let mut again = Again { dispatcher: Some(dispatcher), replayed: Replayed::of(&header) };
+    again.replayed.continues = before.filter(follows).map(|left| left.state.as_deref() == Some(checkpoint.as_slice()));
+    drop(checkpoint);
+    again.run(&mut frames).map_err(JournalError::io("read", file))?;
+    let Again { dispatcher, replayed } = again;
+    let left = (replayed.ending == Ending::Continued).then(|| Left {
+        sequence: header.sequence,
+        started: header.started,
+        state: dispatcher.as_ref().and_then(segment::checkpoint_of),
+    });
+    Ok((replayed, left))
+}
+
+fn open(file: &Path) -> Result<Frames, JournalError> {
+    let opened = File::open(file).and_then(|opened| frame::open(opened, FORMAT));
+    match opened.map_err(JournalError::io("read", file))? {
+        Opened::Frames(frames) => Ok(frames),
+        Opened::Torn | Opened::Foreign => Err(JournalError::NotJournal { file: file.to_owned() }),
+        Opened::Version(found) => Err(JournalError::Version { file: file.to_owned(), found }),
+    }
+}
+
+/// The header and the checkpoint's bytes.
+fn read_start(file: &Path, frames: &mut Frames, build: &str) -> Result<(Header, Vec<u8>), JournalError> {
+    let missing = |missing| JournalError::NoStart { file: file.to_owned(), missing };
+    let header = match frames.next().map_err(JournalError::io("read", file))? {
+        Next::Frame(payload) => match segment::read(payload) {
+            Some(Piece::Header(header)) => header,
+            _ => return Err(missing("header")),
+        },
+        _ => return Err(missing("header")),
+    };
+    if header.build != build {
+        return Err(JournalError::Build { file: file.to_owned(), theirs: header.build, ours: build.to_owned() });
+    }
+    let mut checkpoint = Vec::new();
+    loop {
+        match frames.next().map_err(JournalError::io("read", file))? {
+            Next::Frame(payload) => match segment::read(payload) {
+                Some(Piece::Checkpoint { bytes, last }) => {
+                    checkpoint.extend_from_slice(bytes);
+                    if last {
+                        return Ok((header, checkpoint));
+                    }
+                }
+                _ => return Err(missing("checkpoint")),
+            },
+            _ => return Err(missing("checkpoint")),
+        }
+    }
+}
+
+/// A dispatcher that decides again.
+struct Again {
+    /// None once it has panicked.
+    dispatcher: Option<Dispatcher>,
+    replayed: Replayed,
+}
+
+impl Again {
+    fn run(&mut self, frames: &mut Frames) -> std::io::Result<()> {
+        loop {
+            let beyond = frames.left();
+            let next = match frames.next()? {
+                Next::Frame(payload) => segment::read(payload),
+                Next::Torn { bytes, plain: true } => {
+                    self.replayed.torn_bytes = bytes;
+                    return Ok(());
+                }
+                Next::End => return Ok(()),
+                Next::Damaged { .. } | Next::Torn { plain: false, .. } => None,
+            };
+            match next {
+                Some(Piece::Triple { now, event, commands }) => self.decide(now, event, commands),
+                Some(Piece::End(ending)) => {
+                    self.replayed.ending = ending;
+                    return Ok(());
+                }
+                Some(Piece::Header(_) | Piece::Checkpoint { .. }) | None => {
+                    // What follows cannot be replayed without it.
+                    self.replayed.damaged_bytes = beyond;
+                    return Ok(());
+                }
+            }
+            if self.dispatcher.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn decide(&mut self, now: Time, event: Event, expected: &[u8]) {
+        let Some(mut dispatcher) = self.dispatcher.take() else { return };
+        let shown = event.clone();
+        let mut commands = Vec::new();
+        // A gateway's dispatcher that failed an assertion fails it again here.
+        let decided = catch_unwind(AssertUnwindSafe(|| {
+            dispatcher.handle(now, event, &mut commands);
+            dispatcher
+        }));
+        let replayed = &mut self.replayed;
+        let agrees = decided.is_ok() && segment::bytes_of(&commands) == expected;
+        let given: Result<Vec<Command>, _> = postcard::from_bytes(expected);
+        replayed.commands += given.as_ref().map_or(0, |given| given.len() as u64);
+        if agrees {
+            replayed.agreed += 1;
+        } else if replayed.disagreement.is_none() {
+            replayed.disagreement = Some(Disagreement {
+                index: replayed.events,
+                now,
+                event: short(format!("{shown:?}")),
+                expected: short(given.map_or("not readable".into(), |given| format!("{given:?}"))),
+                got: short(if decided.is_ok() { format!("{commands:?}") } else { "the dispatcher panicked".into() }),
+            });
+        }
+        replayed.events += 1;
+        self.dispatcher = decided.ok();
+    }
+}
+
+impl Replayed {
+    fn of(header: &Header) -> Replayed {
+        Replayed {
+            sequence: header.sequence,
+            seed: header.seed,
+            model: header.model.clone(),
+            events: 0,
+            commands: 0,
+            agreed: 0,
+            disagreement: None,
+            torn_bytes: 0,
+            damaged_bytes: 0,
+            ending: Ending::Unsaid,
+            continues: None,
+        }
+    }
+}
+
+fn short(mut text: String) -> String {
+    if text.len() > SHOWN {
+        text.truncate(text.floor_char_boundary(SHOWN));
+        text.push('…');
+    }
+    text
+}
+
+impl fmt::Display for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for segment in &self.segments {
+            match &segment.verdict {
+                Verdict::Replayed(replayed) => write!(f, "{}: {replayed}", segment.file.display())?,
+                Verdict::Refused(cause) => writeln!(f, "not replayed: {cause}")?,
+            }
+        }
+        let (events, agreed) =
+            self.replayed().fold((0, 0), |(events, agreed), one| (events + one.events, agreed + one.agreed));
+        let verdict = if self.agrees() { "agrees" } else { "does not agree" };
+        write!(f, "the journal {verdict}: {agreed} of {events} events brought the same commands")
+    }
+}
+
+impl fmt::Display for Replayed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Replayed { events, commands, agreed, .. } = self;
+        write!(f, "{events} events, {commands} commands, {agreed} agreed")?;
+        match self.ending {
+            Ending::Continued => write!(f, ", goes on in the next")?,
+            Ending::Gap { dropped } => write!(f, ", then {dropped} events are missing")?,
+            Ending::Closed => write!(f, ", closed")?,
+            Ending::Unsaid => write!(f, ", not closed")?,
+        }
+        if self.torn_bytes > 0 {
+            write!(f, ", {} bytes torn", self.torn_bytes)?;
+        }
+        if self.damaged_bytes > 0 {
+            write!(f, ", {} bytes damaged or beyond damage", self.damaged_bytes)?;
+        }
+        if self.continues == Some(false) {
+            write!(f, ", DOES NOT BEGIN where the previous segment ended")?;
+        }
+        writeln!(f)?;
+        if let Some(Disagreement { index, now, event, expected, got }) = &self.disagreement {
+            writeln!(f, "  first disagreement at event {index}, {} us:", now.micros())?;
+            writeln!(f, "    event     {event}\n    then      {expected}\n    now       {got}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(in crate::journal) mod tests;

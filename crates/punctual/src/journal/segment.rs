@@ -1,0 +1,149 @@
+//! What a segment consists of. Each frame's first byte says what it is; the rest is postcard.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use punctual_core::Dispatcher;
+use punctual_core::event::{Command, Event};
+use punctual_core::time::Time;
+use serde::{Deserialize, Serialize};
+
+use super::VERSION;
+use crate::history::frame::{self, Format};
+
+/// What a segment begins with.
+pub(crate) const FORMAT: Format = Format { magic: *b"PNCTJRNL", version: VERSION };
+
+const HEADER: u8 = 1;
+/// A piece of the checkpoint; more follow.
+const CHECKPOINT_PIECE: u8 = 2;
+/// The last piece of the checkpoint.
+const CHECKPOINT: u8 = 3;
+const TRIPLE: u8 = 4;
+const END: u8 = 5;
+
+/// How much of a checkpoint is in one frame.
+const PIECE: usize = 8 << 20;
+
+/// The first frame.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    /// Which segment of its directory this is.
+    pub(crate) sequence: u64,
+    pub(crate) build: String,
+    pub(crate) seed: u64,
+    pub(crate) model: String,
+    /// When its writer started: segments of two starts do not continue each other.
+    pub(crate) started: Time,
+}
+
+/// How a segment ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// The next segment goes on where this one ends.
+    Continued,
+    /// Events are missing between this segment and the next.
+    Gap {
+        /// How many.
+        dropped: u64,
+    },
+    /// The gateway ended.
+    Closed,
+    /// It does not say: the gateway was killed, or still runs.
+    Unsaid,
+}
+
+/// A frame, read.
+pub(crate) enum Piece<'a> {
+    Header(Header),
+    Checkpoint {
+        bytes: &'a [u8],
+        last: bool,
+    },
+    /// The commands stay bytes: that is how they are compared.
+    Triple {
+        now: Time,
+        event: Event,
+        commands: &'a [u8],
+    },
+    End(Ending),
+}
+
+/// Appends the frames that open a segment.
+pub(crate) fn open(out: &mut Vec<u8>, header: &Header, checkpoint: &[u8]) {
+    let _ = append(out, HEADER, header);
+    let mut pieces = checkpoint.chunks(PIECE).peekable();
+    while let Some(piece) = pieces.next() {
+        let kind = if pieces.peek().is_some() { CHECKPOINT_PIECE } else { CHECKPOINT };
+        frame::append(out, &[&[kind], piece].concat());
+    }
+}
+
+/// Appends the frame that ends a segment.
+pub(crate) fn end(out: &mut Vec<u8>, ending: Ending) {
+    let _ = append(out, END, &ending);
+}
+
+fn append(out: &mut Vec<u8>, kind: u8, value: &impl Serialize) -> bool {
+    postcard::to_extend(value, vec![kind]).is_ok_and(|payload| frame::append(out, &payload))
+}
+
+/// The payload of a triple's frame.
+pub(crate) fn triple(now: Time, event: &Event, commands: &[Command]) -> Option<Vec<u8>> {
+    let mut payload = Vec::with_capacity(128);
+    payload.push(TRIPLE);
+    postcard::to_extend(&(now, event, commands), payload).ok()
+}
+
+/// Commands as a triple holds them.
+pub(crate) fn bytes_of(commands: &[Command]) -> Vec<u8> {
+    postcard::to_stdvec(commands).unwrap_or_default()
+}
+
+/// A dispatcher as a checkpoint holds it.
+pub(crate) fn checkpoint_of(dispatcher: &Dispatcher) -> Option<Vec<u8>> {
+    postcard::to_stdvec(dispatcher).ok()
+}
+
+/// Reads a frame's payload; None if it is none of these.
+pub(crate) fn read(payload: &[u8]) -> Option<Piece<'_>> {
+    let (kind, rest) = payload.split_first()?;
+    match *kind {
+        HEADER => postcard::from_bytes(rest).ok().map(Piece::Header),
+        CHECKPOINT_PIECE => Some(Piece::Checkpoint { bytes: rest, last: false }),
+        CHECKPOINT => Some(Piece::Checkpoint { bytes: rest, last: true }),
+        TRIPLE => {
+            let ((now, event), commands) = postcard::take_from_bytes(rest).ok()?;
+            Some(Piece::Triple { now, event, commands })
+        }
+        END => postcard::from_bytes(rest).ok().map(Piece::End),
+        _ => None,
+    }
+}
+
+/// The name of a segment.
+pub(crate) fn name(sequence: u64) -> String {
+    format!("journal-{sequence:010}.seg")
+}
+
+/// The segments of a directory, by number, with their sizes.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn segments(dir: &Path) -> io::Result<BTreeMap<u64, (PathBuf, u64)>> {
+    let mut segments = BTreeMap::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let file = entry.file_name();
+        let number = file.to_str().and_then(|file| file.strip_prefix("journal-")?.strip_suffix(".seg")?.parse().ok());
+        let Some(sequence) = number else { continue };
+        match entry.metadata() {
+            Ok(metadata) => drop(segments.insert(sequence, (entry.path(), metadata.len()))),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(segments)
+}

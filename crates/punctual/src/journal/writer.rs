@@ -1,0 +1,373 @@
+//! Writing the journal: the driver's end, which only serialises, and the thread behind it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use punctual_core::Dispatcher;
+use punctual_core::event::{Command, Event};
+use punctual_core::time::Time;
+
+use super::segment::{self, Ending, Header};
+use super::{JournalError, segment::FORMAT};
+use crate::history::append::{Appender, Complaint, claim};
+use crate::history::frame;
+use crate::history::queue::{Drain, Feed, Popped, queue};
+use crate::settings;
+
+/// Triples that may wait to be written, and the bytes that these may hold.
+const QUEUE_TRIPLES: usize = 16_384;
+const QUEUE_BYTES: usize = 64 << 20;
+
+/// How long the thread rests when there is nothing to do, and how long a triple stays in memory at most.
+const REST: Duration = Duration::from_millis(100);
+const FLUSH: Duration = Duration::from_millis(250);
+
+/// Bytes that are gathered before they are written.
+const GATHERED: usize = 256 << 10;
+
+/// How long after a failure a new segment is begun.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Frames that are taken in before other work is looked at.
+const TURN: usize = 4_096;
+
+/// What every segment says of where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// The build of the decisions.
+    pub build: String,
+    /// The seed that the dispatcher was made with.
+    pub seed: u64,
+    /// The hash of the model that predicts; empty without one.
+    pub model: String,
+    /// When the gateway started.
+    pub started: Time,
+}
+
+/// What has become of triples since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Triples that were to be journalled.
+    pub recorded: u64,
+    /// Of these, dropped: there was no room, no checkpoint before them, or the disk did not take them.
+    pub dropped: u64,
+    /// Segments begun.
+    pub segments: u64,
+    /// Segments removed to keep the bound.
+    pub removed: u64,
+}
+
+/// What the thread tells the driver.
+#[derive(Debug, Default)]
+struct Shared {
+    /// A segment could not be written: a new one is needed.
+    failed: AtomicBool,
+    lost: AtomicU64,
+    segments: AtomicU64,
+    removed: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Ask {
+    /// Begin the next segment. So many triples were dropped since the last that was sent.
+    Open { checkpoint: Vec<u8>, dropped: u64 },
+    /// Write a triple.
+    Triple(Vec<u8>),
+    /// Write all that came before, then answer.
+    Flush(SyncSender<()>),
+    /// Write all that came before and end.
+    Close { dropped: u64 },
+}
+
+/// The driver's end. When it is dropped, the last segment is complete.
+#[derive(Debug)]
+pub struct Writer {
+    feed: Feed<Ask>,
+    shared: Arc<Shared>,
+    /// True while triples follow a checkpoint without a gap.
+    open: bool,
+    /// Triples dropped since the last one that was taken.
+    gap: u64,
+    /// Bytes since the checkpoint, and after how many the next is due.
+    since: u64,
+    due_after: u64,
+    segment_bytes: u64,
+    not_before: Option<Instant>,
+    recorded: u64,
+    dropped: u64,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts writing to a directory, which is made if need be. The first checkpoint is due at once.
+    ///
+    /// # Errors
+    /// If another writer has it, or it cannot be made, read or written to.
+    pub fn start(settings: &settings::Journal, opening: Opening) -> Result<Writer, JournalError> {
+        let (mut writer, work) = Writer::prepare(settings, opening, QUEUE_TRIPLES)?;
+        let thread = thread::Builder::new().name("journal".into()).spawn(work);
+        writer.thread = Some(thread.map_err(JournalError::io("start a thread for", &settings.dir))?);
+        Ok(writer)
+    }
+
+    /// A writer, and the work that a thread is to do for it.
+    fn prepare(
+        settings: &settings::Journal,
+        opening: Opening,
+        triples: usize,
+    ) -> Result<(Writer, impl FnOnce() + Send + use<>), JournalError> {
+        let dir = settings.dir.clone();
+        let lock = claim(&dir).map_err(JournalError::io("write a journal to", &dir))?;
+        let Some(lock) = lock else { return Err(JournalError::InUse { dir }) };
+        let last = segment::segments(&dir).map_err(JournalError::io("read", &dir))?.keys().next_back().copied();
+        // Four segments at least fit into the bound.
+        let segment_bytes = settings.segment_bytes.min(settings.max_bytes / 4).max(1);
+        let shared = Arc::new(Shared::default());
+        let shelf = Shelf {
+            dir,
+            next: last.map_or(0, |last| last.saturating_add(1)),
+            opening,
+            max_bytes: settings.max_bytes,
+            segment_bytes,
+            shared: shared.clone(),
+            file: None,
+            gathered: Vec::new(),
+            triples: 0,
+            lost: 0,
+            complaint: Complaint::default(),
+        };
+        let (feed, drain) = queue(triples, QUEUE_BYTES);
+        let writer = Writer {
+            feed,
+            shared,
+            open: false,
+            gap: 0,
+            since: 0,
+            due_after: 0,
+            segment_bytes,
+            not_before: None,
+            recorded: 0,
+            dropped: 0,
+            thread: None,
+        };
+        Ok((writer, move || write(&drain, shelf, lock)))
+    }
+
+    /// Takes in what was just handled: `commands` are those that the dispatcher gave for this event. Never waits.
+    pub fn record(&mut self, now: Time, event: &Event, commands: &[Command]) {
+        self.recorded += 1;
+        self.look_for_failure();
+        let triple = if self.open { segment::triple(now, event, commands) } else { None };
+        let took = triple.is_some_and(|triple| {
+            let bytes = triple.len();
+            self.since += bytes as u64;
+            bytes <= frame::MAX_FRAME && self.feed.push(Ask::Triple(triple), bytes)
+        });
+        if !took {
+            (self.open, self.gap, self.dropped) = (false, self.gap + 1, self.dropped + 1);
+        }
+    }
+
+    /// True when [`Writer::checkpoint`] should be called before the next event is handled.
+    pub fn checkpoint_due(&mut self) -> bool {
+        self.look_for_failure();
+        if self.open {
+            return self.since >= self.due_after;
+        }
+        self.feed.is_roomy() && self.not_before.is_none_or(|at| Instant::now() >= at)
+    }
+
+    /// Begins a segment with the state that the next event will find.
+    pub fn checkpoint(&mut self, dispatcher: &Dispatcher) {
+        let Some(checkpoint) = segment::checkpoint_of(dispatcher) else { return };
+        let bytes = checkpoint.len();
+        if !self.feed.push(Ask::Open { checkpoint, dropped: self.gap }, bytes) {
+            self.open = false;
+            self.not_before = Some(Instant::now() + RETRY);
+            return;
+        }
+        // As much for what happens as for the checkpoints at least, however large these are.
+        (self.since, self.due_after) = (0, self.segment_bytes.max(bytes as u64));
+        (self.open, self.gap, self.not_before) = (true, 0, None);
+    }
+
+    /// What has become of triples so far.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            recorded: self.recorded,
+            dropped: self.dropped + self.shared.lost.load(Ordering::Relaxed),
+            segments: self.shared.segments.load(Ordering::Relaxed),
+            removed: self.shared.removed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Waits until all that was recorded is in its segment or lost.
+    pub fn flush(&self) {
+        let (answer, done) = sync_channel(1);
+        if self.feed.push_waiting(Ask::Flush(answer), 0) {
+            let _ = done.recv();
+        }
+    }
+
+    fn look_for_failure(&mut self) {
+        if self.shared.failed.load(Ordering::Relaxed) && self.shared.failed.swap(false, Ordering::Relaxed) {
+            (self.open, self.not_before) = (false, Some(Instant::now() + RETRY));
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.feed.push_waiting(Ask::Close { dropped: self.gap }, 0);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread. It has the directory's lock for as long as it lives.
+fn write(drain: &Drain<Ask>, mut shelf: Shelf, _lock: File) {
+    drain.attach();
+    let mut flush_at = Instant::now();
+    loop {
+        let mut idle = false;
+        for _ in 0..TURN {
+            match drain.pop() {
+                Popped::Item(Ask::Triple(triple)) => shelf.put(&triple),
+                Popped::Item(Ask::Open { checkpoint, dropped }) => shelf.begin(&checkpoint, dropped),
+                Popped::Item(Ask::Flush(answer)) => {
+                    shelf.write();
+                    let _ = answer.send(());
+                }
+                Popped::Item(Ask::Close { dropped }) => return shelf.finish(dropped, Ending::Closed),
+                Popped::Over => return shelf.finish(0, Ending::Closed),
+                Popped::Empty => {
+                    idle = true;
+                    break;
+                }
+            }
+        }
+        if Instant::now() >= flush_at {
+            shelf.write();
+            flush_at = Instant::now() + FLUSH;
+        }
+        if idle {
+            drain.rest(REST);
+        }
+    }
+}
+
+/// The segments on disk.
+struct Shelf {
+    dir: PathBuf,
+    next: u64,
+    opening: Opening,
+    max_bytes: u64,
+    segment_bytes: u64,
+    shared: Arc<Shared>,
+    /// The segment that is written; None after a failure.
+    file: Option<Appender>,
+    gathered: Vec<u8>,
+    triples: u64,
+    /// Triples lost here since the segment before the gap.
+    lost: u64,
+    complaint: Complaint,
+}
+
+impl Shelf {
+    fn put(&mut self, triple: &[u8]) {
+        if self.file.is_none() || !frame::append(&mut self.gathered, triple) {
+            return self.lose(1);
+        }
+        self.triples += 1;
+        if self.gathered.len() >= GATHERED {
+            self.write();
+        }
+    }
+
+    /// Writes what was gathered. If that fails, the segment ends here.
+    fn write(&mut self) {
+        let (gathered, triples) = (std::mem::take(&mut self.gathered), std::mem::take(&mut self.triples));
+        let Some(file) = self.file.as_mut().filter(|_| !gathered.is_empty()) else { return };
+        if let Err(cause) = file.append(&gathered, false) {
+            self.lose(triples);
+            self.close(Ending::Gap { dropped: self.lost });
+            self.failed(&cause);
+        }
+    }
+
+    fn lose(&mut self, triples: u64) {
+        self.lost += triples;
+        self.shared.lost.fetch_add(triples, Ordering::Relaxed);
+    }
+
+    fn failed(&mut self, cause: &io::Error) {
+        self.shared.failed.store(true, Ordering::Relaxed);
+        if self.complaint.is_due() {
+            let lost = self.shared.lost.load(Ordering::Relaxed);
+            tracing::error!(dir = %self.dir.display(), %cause, lost, "the journal cannot be written; trying again");
+        }
+    }
+
+    /// Ends the segment that is written, if that can still be said in it.
+    fn close(&mut self, ending: Ending) {
+        let Some(mut file) = self.file.take().filter(|file| !file.is_broken()) else { return };
+        let mut frame = Vec::new();
+        segment::end(&mut frame, ending);
+        // Without it the segment's end is unsaid, which is no less true.
+        let _ = file.append(&frame, false);
+    }
+
+    fn finish(&mut self, dropped: u64, ending: Ending) {
+        self.write();
+        let dropped = dropped + self.lost;
+        self.close(if dropped == 0 { ending } else { Ending::Gap { dropped } });
+    }
+
+    /// Begins the next segment.
+    fn begin(&mut self, checkpoint: &[u8], dropped: u64) {
+        self.finish(dropped, Ending::Continued);
+        self.keep_bound(checkpoint.len() as u64);
+        let path = self.dir.join(segment::name(self.next));
+        let Opening { build, seed, model, started } = self.opening.clone();
+        let mut frames = Vec::new();
+        segment::open(&mut frames, &Header { sequence: self.next, build, seed, model, started }, checkpoint);
+        let begun = Appender::create(&path, FORMAT).and_then(|mut file| {
+            file.append(&frames, false).inspect_err(|_| drop(fs::remove_file(&path)))?;
+            Ok(file)
+        });
+        match begun {
+            Ok(file) => {
+                (self.file, self.lost, self.next) = (Some(file), 0, self.next.saturating_add(1));
+                self.shared.segments.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(cause) => self.failed(&cause),
+        }
+    }
+
+    /// Removes the oldest segments until one more fits.
+    fn keep_bound(&mut self, checkpoint: u64) {
+        let segments = segment::segments(&self.dir).unwrap_or_default();
+        let mut bytes: u64 = segments.values().map(|(_, bytes)| bytes).sum();
+        let bound = self.max_bytes.saturating_sub(self.segment_bytes.max(checkpoint) + checkpoint);
+        for (path, size) in segments.into_values() {
+            if bytes <= bound {
+                break;
+            }
+            if fs::remove_file(&path).is_ok() {
+                bytes -= size;
+                self.shared.removed.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(file = %path.display(), "the journal is full: its oldest segment is removed");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(in crate::journal) mod tests;
