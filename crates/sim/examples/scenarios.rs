@@ -4,7 +4,7 @@ use std::process::ExitCode;
 #[expect(clippy::disallowed_types, reason = "it says how long the scenarios took; nothing in them knows")]
 use std::time::Instant;
 
-use punctual_sim::scenario::many;
+use punctual_sim::scenario::{many, random, shrink};
 
 fn main() -> ExitCode {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -17,6 +17,9 @@ fn main() -> ExitCode {
     let seconds = started.elapsed().as_secs_f64();
     for failure in &summary.failures {
         println!("{failure}");
+    }
+    if let Some((smallest, failure)) = summary.failures.first().and_then(|first| shrink(&random(first.seed))) {
+        println!("the first of these made smaller: {failure}\n{smallest:#?}");
     }
     println!(
         "{} scenarios from seed {from} on {threads} threads in {seconds:.1} s: {:.0} scenarios/s, {:.0} events/s, {} queries, {} failed",

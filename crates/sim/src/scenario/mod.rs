@@ -10,6 +10,7 @@ mod bill;
 mod draw;
 mod many;
 mod seen;
+mod shrink;
 mod watch;
 
 use std::fmt;
@@ -31,6 +32,7 @@ use watch::Watch;
 pub use draw::random;
 pub use many::{Summary, many};
 pub use seen::Seen;
+pub use shrink::shrink;
 
 /// All that a run depends on.
 #[derive(Clone, Debug, PartialEq)]

@@ -80,6 +80,8 @@ struct Known {
     life: Life,
     /// The dispatcher was told to drain it.
     draining: bool,
+    /// A query there will not stop.
+    stuck: bool,
     bill: Bill,
 }
 
@@ -327,7 +329,8 @@ impl Watch {
         let runs = self.queries.get(&query).and_then(|seen| seen.runs);
         must(runs.is_some() || self.freed.query == Some(query), || format!("query {query} ends, and does not run"))?;
         if let Some(known) = runs.and_then(|runs| self.clusters.get_mut(&runs.cluster)) {
-            known.draining |= stuck && known.spec.killable;
+            known.stuck |= stuck && known.spec.killable;
+            known.draining |= known.stuck;
         }
         Ok(())
     }
@@ -335,7 +338,7 @@ impl Watch {
     fn obey_start(&mut self, id: ClusterId, to: Generation, spec: &Spec, drain_wanted: bool) -> Result<(), String> {
         let Some(known) = self.clusters.get_mut(&id) else {
             let (spec, life, bill) = (spec.clone(), Life::Starting, Bill::default());
-            self.clusters.insert(id, Known { spec, generation: to, life, draining: false, bill });
+            self.clusters.insert(id, Known { spec, generation: to, life, draining: false, stuck: false, bill });
             return Ok(());
         };
         must(to > known.generation, || format!("cluster {id} starts again as {to:?}, after {:?}", known.generation))?;
@@ -349,6 +352,7 @@ impl Watch {
         let holds = self.taken(id, Seat::Slot) + self.taken(id, Seat::Control);
         must(force || holds == 0, || format!("cluster {id} stops gently, and {holds} seats are taken"))?;
         let known = self.clusters.get_mut(&id).ok_or_else(|| format!("cluster {id} is not there"))?;
+        must(force || !known.stuck, || format!("cluster {id} stops gently, and a query there will not stop"))?;
         must(known.generation == generation, || format!("cluster {id} stops as {generation:?}, which it is not"))?;
         if known.life != Life::Down {
             known.life = Life::Stopping;
