@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 
 use super::Shared;
 use super::names::Names;
+use super::parameters;
 use super::plan::{self, Planned};
 use crate::activity::Ticket;
 use crate::engine::{BACKLOG, Bound, Output, Piece, Plan, Prepared, Running};
@@ -136,7 +137,7 @@ async fn run(
             stream(state, (&logical, &names), output, None, sender).await
         }
         Work::Prepared { plan, columns, types, bound } => {
-            let logical = plan::bind(&plan, &types, bound)?;
+            let logical = parameters::bind(&plan, &types, bound)?;
             stream(state, (&logical, &plan.names), output, Some(columns), sender).await
         }
     }

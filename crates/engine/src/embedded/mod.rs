@@ -2,13 +2,15 @@
 //!
 //! - [`tables`]: what is served
 //! - [`catalog`]: what clients see besides their tables
-//! - [`plan`]: from a query's text to a plan, and what its parameters are
+//! - [`plan`]: from a query's text to a plan
 //! - [`names`]: what its columns are called
+//! - [`parameters`]: what `$1` is
 //! - [`execute`]: from a plan to rows, counted and stoppable
 
 mod catalog;
 mod execute;
 mod names;
+mod parameters;
 mod plan;
 mod tables;
 

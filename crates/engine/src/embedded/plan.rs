@@ -1,18 +1,16 @@
 //! From a query's text to a plan, and from a plan to what its parameters and columns are.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow_pg::datatypes::{arrow_schema_to_pg_fields, df, field_into_pg_type};
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit};
+use arrow_pg::datatypes::{arrow_schema_to_pg_fields, field_into_pg_type};
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::format::{ExplainFormat, ExplainStatementOptions};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::{ExplainStatement, Statement as PlannerStatement};
 use datafusion::sql::sqlparser::ast::{SetExpr, Statement, TableFactor, visit_relations};
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
@@ -20,15 +18,13 @@ use datafusion_pg_catalog::sql::rules::{
     AliasDuplicatedProjectionRewrite, RewriteArrayAnyAllOperation, SqlStatementRewriteRule,
 };
 use pgwire::api::Type;
-use pgwire::api::portal::Portal;
 use pgwire::api::results::FieldInfo;
-use pgwire::api::stmt::StoredStatement;
-use pgwire::messages::extendedquery::Bind;
 use pgwire::types::format::FormatOptions;
 
 use super::catalog::{ACTIVITY, ENGINE_SCHEMA};
 use super::names::{self, Names};
-use crate::engine::{Bound, Output};
+use super::parameters;
+use crate::engine::Output;
 use crate::sqlstate::{Failure, SqlState};
 use crate::statement::Query;
 
@@ -37,8 +33,8 @@ use crate::statement::Query;
 pub(crate) struct Planned {
     pub(crate) logical: LogicalPlan,
     pub(crate) names: Names,
-    /// The types that the plan wants for `$1`, `$2`, ..., where it could tell.
-    wanted: Vec<Option<DataType>>,
+    /// The types that the values of `$1`, `$2`, ... are turned into, where the plan could tell and it loses nothing.
+    pub(crate) wanted: Vec<Option<DataType>>,
     pub(crate) light: bool,
 }
 
@@ -141,20 +137,22 @@ pub(crate) fn describe(
     hints: &[Option<Type>],
     light: bool,
 ) -> Result<(Planned, Vec<Type>, Vec<FieldInfo>), Failure> {
-    let fields = parameters(&logical)?;
+    let fields = parameters::find(&logical)?;
     let count = fields.len().max(hints.len());
     let mut types = Vec::with_capacity(count);
     let mut wanted = Vec::with_capacity(count);
     for at in 0..count {
         let field = fields.get(at).cloned().flatten();
         let hint = hints.get(at).cloned().flatten().filter(|hint| *hint != Type::UNKNOWN);
-        types.push(match (hint, &field) {
+        let given = match (hint, &field) {
             (Some(hint), _) => hint,
             (None, Some(field)) if *field.data_type() != DataType::Null => field_into_pg_type(field)?,
             // What nothing is known about is text, as in Postgres.
             (None, _) => Type::TEXT,
-        });
-        wanted.push(field.map(|field| field.data_type().clone()).filter(|t| *t != DataType::Null));
+        };
+        let wished = field.map(|field| field.data_type().clone());
+        wanted.push(wished.filter(|wished| parameters::can_become(&given, wished)));
+        types.push(given);
     }
     let columns = columns_of(state, &logical, &names, &types, &wanted)?;
     Ok((Planned { logical, names, wanted, light }, types, columns))
@@ -174,7 +172,7 @@ fn columns_of(
             .iter()
             .zip(wanted)
             .map(|(given, wanted)| {
-                let datatype = wanted.clone().unwrap_or_else(|| datatype_of(given));
+                let datatype = wanted.clone().unwrap_or_else(|| parameters::datatype_of(given));
                 ScalarValue::try_from(&datatype)
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -193,70 +191,4 @@ pub(crate) fn columns(schema: &Schema, names: &Names, output: &Output) -> Result
             .with_format_options(styles.clone())
     });
     Ok(renamed.collect())
-}
-
-/// The plan with the values of its parameters.
-pub(crate) fn bind(planned: &Planned, types: &[Type], bound: Bound) -> Result<LogicalPlan, Failure> {
-    let logical = planned.logical.clone();
-    if types.is_empty() {
-        return Ok(logical);
-    }
-    let message = Bind::new(None, None, bound.formats, bound.values, vec![]);
-    let statement = StoredStatement::new(String::new(), (), types.iter().cloned().map(Some).collect());
-    let portal = Portal::try_new(&message, Arc::new(statement))?;
-    let wanted: Vec<Option<&DataType>> = planned.wanted.iter().map(Option::as_ref).collect();
-    let values = df::deserialize_parameters(&portal, &wanted)?;
-    Ok(logical.replace_params_with_values(&values)?)
-}
-
-/// The fields of `$1`, `$2`, ... as far as the planner could tell; where it could not, a cast of the
-/// parameter says it.
-fn parameters(plan: &LogicalPlan) -> Result<Vec<Option<FieldRef>>, Failure> {
-    let mut known = plan.get_parameter_fields()?;
-    let mut casts: HashMap<String, FieldRef> = HashMap::new();
-    plan.apply_with_subqueries(|node| {
-        for expression in node.expressions() {
-            expression.apply(|part| {
-                if let Expr::Cast(cast) = part
-                    && let Expr::Placeholder(placeholder) = cast.expr.as_ref()
-                {
-                    casts.entry(placeholder.id.clone()).or_insert_with(|| cast.field.clone());
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })?;
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    let mut fields = Vec::new();
-    for (id, field) in known.drain() {
-        let number = id.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
-        // The protocol counts parameters in 16 bits.
-        let Some(at) = number.filter(|n| (1..=usize::from(u16::MAX)).contains(n)) else {
-            let message = format!("there is no parameter {id}; they are $1, $2 and so on");
-            return Err(Failure::new(SqlState::SyntaxError, message));
-        };
-        if fields.len() < at {
-            fields.resize(at, None);
-        }
-        fields[at - 1] = field.or_else(|| casts.get(&id).cloned());
-    }
-    Ok(fields)
-}
-
-/// What a value of a Postgres type is decoded to.
-fn datatype_of(given: &Type) -> DataType {
-    match *given {
-        Type::BOOL => DataType::Boolean,
-        Type::INT2 => DataType::Int16,
-        Type::INT4 | Type::OID => DataType::Int32,
-        Type::INT8 => DataType::Int64,
-        Type::FLOAT4 => DataType::Float32,
-        Type::FLOAT8 => DataType::Float64,
-        Type::NUMERIC => DataType::Decimal128(38, 10),
-        Type::DATE => DataType::Date32,
-        Type::TIME => DataType::Time64(TimeUnit::Nanosecond),
-        Type::TIMESTAMP | Type::TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, None),
-        Type::BYTEA => DataType::Binary,
-        _ => DataType::Utf8,
-    }
 }

@@ -263,3 +263,26 @@ async fn columns_have_the_names_that_postgres_gives_them() {
         assert!(!rows(&client, sql).await.is_empty(), "{sql}");
     }
 }
+
+#[tokio::test]
+async fn values_of_other_types_than_the_columns_are_compared_as_literals_are() {
+    let cluster = with_tpch();
+    let client = cluster.connect().await;
+    let counted = |types: &'static [Type], sql: &'static str| {
+        let client = &client;
+        async move { client.prepare_typed(sql, types).await.unwrap() }
+    };
+    // A float between decimals, then an array, then a text that is a date.
+    let sql = "select count(*) from lineitem where l_discount > $1";
+    let statement = counted(&[Type::FLOAT8], sql).await;
+    let given: i64 = client.query_one(&statement, &[&0.09_f64]).await.unwrap().get(0);
+    assert_eq!(given.to_string(), text(&client, "select count(*) from lineitem where l_discount = 0.10").await);
+    let sql = "select count(*) from nation where n_nationkey = any($1)";
+    let statement = counted(&[Type::INT2_ARRAY], sql).await;
+    assert_eq!(client.query_one(&statement, &[&vec![1_i16, 2, 99]]).await.unwrap().get::<_, i64>(0), 2);
+    let sql = "select count(*) from orders where o_orderdate < $1";
+    let statement = counted(&[Type::VARCHAR], sql).await;
+    let given: i64 = client.query_one(&statement, &[&"1992-02-01"]).await.unwrap().get(0);
+    let expected = text(&client, "select count(*) from orders where o_orderdate < date '1992-02-01'").await;
+    assert_eq!(given.to_string(), expected);
+}
