@@ -227,6 +227,13 @@ mod tests {
     }
 
     #[test]
+    fn the_instants_of_a_seed_are_the_same_on_every_machine() {
+        let batched = Batched { rate: 2.0, cv: 3.5, within: Span::from_millis(25) };
+        let instants: Vec<u64> = Pattern::Batched(batched).instants(1).take(6).map(Time::micros).collect();
+        assert_eq!(instants, [27_336, 310_370, 330_047, 367_667, 389_964, 394_271]);
+    }
+
+    #[test]
     fn phases_take_turns() {
         let phase = |secs, rate| Phase { length: Span::from_secs(secs), pattern: Pattern::Poisson { rate } };
         let pattern = Pattern::Phased(vec![phase(10, 100.0), phase(20, 0.0), phase(10, 10.0)]);
