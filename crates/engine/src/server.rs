@@ -108,7 +108,7 @@ impl std::error::Error for EngineError {
     }
 }
 
-/// Serves until SIGTERM, SIGINT or, if asked, the end of standard input. Prints one line
+/// Serves until SIGTERM or SIGINT or, if asked, until SIGTERM or the end of standard input. Prints one line
 /// `ready {"address": ...}` on standard output when clients can connect.
 ///
 /// # Errors
@@ -206,6 +206,14 @@ async fn serve(options: Options, space: &Space) -> Result<(), EngineError> {
         timeout: options.statement_timeout,
     });
     announce(&listener.address()).map_err(system("announce the address"))?;
+    // Ctrl-C reaches the whole group of a terminal. With a parent it is the parent who decides what it means.
+    let has_parent = parent.is_some();
+    let interrupted = async {
+        interrupt.recv().await;
+        if has_parent {
+            std::future::pending().await
+        }
+    };
     let parent_died = async {
         match parent {
             Some(closed) => drop(closed.await),
@@ -215,7 +223,7 @@ async fn serve(options: Options, space: &Space) -> Result<(), EngineError> {
     tokio::select! {
         () = accept(&listener, &server) => {}
         _ = terminate.recv() => tracing::info!("ending on SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("ending on SIGINT"),
+        () = interrupted => tracing::info!("ending on SIGINT"),
         () = parent_died => tracing::info!("ending with the parent"),
     }
     Ok(())

@@ -17,6 +17,9 @@ async fn the_process_ends_when_its_standard_input_closes() {
 async fn sigterm_ends_the_process_in_good_order() {
     let mut cluster = Start::default().start().unwrap();
     let pid = rustix::process::Pid::from_child(&cluster.child);
+    // Ctrl-C is for the parent, which this process has.
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(text(&cluster.connect().await, "select 1").await, "1");
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(cluster.child.wait().unwrap().success());
     assert_eq!(std::fs::read_dir(cluster.directory.path()).unwrap().count(), 0);
