@@ -27,8 +27,8 @@ type Labels<const N: usize> = [(&'static str, String); N];
 type ByClass = Family<Labels<1>, Counter>;
 type Seconds = Family<Labels<1>, Histogram>;
 
-/// Counts of one gateway since it started. Adding to them takes well under a microsecond and never waits for a scrape
-/// for longer than it takes to copy numbers.
+/// Counts of one gateway since it started. Adding to them never waits for the driver or a client; a scrape holds it up for
+/// no longer than numbers take to be copied.
 pub struct Metrics {
     registry: Registry,
     queries: Family<Labels<2>, Counter>,
