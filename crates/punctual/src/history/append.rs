@@ -71,24 +71,21 @@ impl Appender {
     }
 }
 
-/// Makes a directory that only its owner can look into, unless it is there, and takes it for this process alone for as
-/// long as the file that is returned is open. None if another has it.
+/// Makes a directory that only its owner can look into, unless it is there, and takes the lock of that name in it for
+/// as long as the file that is returned is open. None if another process, or another part of this one, has it.
 ///
 /// # Errors
 /// If it cannot be made or written to.
-pub(crate) fn claim(dir: &Path) -> io::Result<Option<File>> {
+pub(crate) fn claim(dir: &Path, lock: &str) -> io::Result<Option<File>> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.join(LOCK_FILE))?;
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.join(lock))?;
     match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(lock)),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(cause) => Err(cause.into()),
     }
 }
-
-/// The name of the file that says whose a directory is.
-pub(crate) const LOCK_FILE: &str = "lock";
 
 /// Says at most once a minute that something goes wrong again and again.
 #[derive(Debug, Default)]
@@ -138,11 +135,12 @@ mod tests {
     fn a_directory_is_one_writers_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("a/b");
-        let first = claim(&dir).unwrap();
+        let first = claim(&dir, "a.lock").unwrap();
         assert!(first.is_some());
-        assert!(claim(&dir).unwrap().is_none());
+        assert!(claim(&dir, "a.lock").unwrap().is_none());
+        assert!(claim(&dir, "b.lock").unwrap().is_some());
         drop(first);
-        assert!(claim(&dir).unwrap().is_some());
+        assert!(claim(&dir, "a.lock").unwrap().is_some());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::frame::{self, Format, Frames, Next, Opened};
@@ -109,7 +110,8 @@ fn salvage(dir: &Path, part: Part, aside: &Path) -> io::Result<u64> {
     let Opened::Frames(mut frames) = frame::open(File::open(&path)?, FORMAT)? else {
         return Err(io::Error::other("it changed meanwhile"));
     };
-    let mut out = BufWriter::new(File::create(&temporary)?);
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let mut out = BufWriter::new(file);
     out.write_all(&FORMAT.header())?;
     let mut framed = Vec::new();
     loop {

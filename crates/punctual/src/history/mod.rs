@@ -47,6 +47,9 @@ pub const LOG_VERSION: u32 = 1;
 /// The version of the Parquet files that are written, and the only one that is read, foreign files apart.
 pub const PARQUET_VERSION: u32 = 1;
 
+/// The file that is locked while someone writes to its directory.
+const LOCK_FILE: &str = "history.lock";
+
 /// Why history cannot be written or read.
 #[derive(Debug)]
 pub enum HistoryError {

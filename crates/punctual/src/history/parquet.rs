@@ -2,6 +2,8 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatchReader;
@@ -43,7 +45,8 @@ pub(crate) struct Sheet {
 impl Sheet {
     /// Begins the file that is to be at `path`.
     pub(crate) fn create(path: &Path, temporary: PathBuf) -> Result<Sheet, HistoryError> {
-        let file = File::create(&temporary).map_err(HistoryError::io("create", &temporary))?;
+        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
+        let file = file.map_err(HistoryError::io("create", &temporary))?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_key_value_metadata(Some(vec![KeyValue::new(VERSION_KEY.into(), PARQUET_VERSION.to_string())]))
@@ -106,14 +109,14 @@ impl Rows {
     /// If it is no Parquet file, one of another version, or lacks a column that is needed.
     pub(crate) fn open(path: &Path, file: File) -> Result<Rows, HistoryError> {
         let failed = |cause| HistoryError::Parquet { file: path.to_owned(), cause };
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
+        let builder = caught(|| ParquetRecordBatchReaderBuilder::try_new(file)).map_err(failed)?;
         let metadata = builder.metadata().file_metadata().key_value_metadata();
         let version = metadata.into_iter().flatten().find(|pair| pair.key == VERSION_KEY);
         let version = version.and_then(|pair| pair.value.clone());
         if let Some(found) = version.filter(|version| *version != PARQUET_VERSION.to_string()) {
             return Err(HistoryError::Version { file: path.to_owned(), found, known: PARQUET_VERSION });
         }
-        let batches = builder.with_batch_size(READ_ROWS).build().map_err(failed)?;
+        let batches = caught(|| builder.with_batch_size(READ_ROWS).build()).map_err(failed)?;
         columns::check(&batches.schema()).map_err(|why| unreadable(path, 0, why))?;
         Ok(Rows { file: path.to_owned(), batches, columns: None, next: 0, before: 0, over: false })
     }
@@ -128,13 +131,14 @@ impl Rows {
             }
             self.before += self.columns.as_ref().map_or(0, Columns::len);
             (self.columns, self.next) = (None, 0);
-            let Some(batch) = self.batches.next() else {
-                self.over = true;
-                return None;
+            let columns = match caught(|| Ok(self.batches.next().transpose()?)) {
+                Ok(Some(batch)) => Columns::of(&batch).map_err(|why| unreadable(&self.file, self.before, why)),
+                Ok(None) => {
+                    self.over = true;
+                    return None;
+                }
+                Err(cause) => Err(HistoryError::Parquet { file: self.file.clone(), cause }),
             };
-            let columns = batch
-                .map_err(|cause| HistoryError::Parquet { file: self.file.clone(), cause: ParquetError::from(cause) })
-                .and_then(|batch| Columns::of(&batch).map_err(|why| unreadable(&self.file, self.before, why)));
             match columns {
                 Ok(columns) => self.columns = Some(columns),
                 Err(cause) => {
@@ -145,6 +149,12 @@ impl Rows {
         }
         None
     }
+}
+
+/// What the Parquet library says, even if it panics: some damaged files make it do so.
+fn caught<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    let panicked = |_| Err(ParquetError::General("the file is damaged".into()));
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)
 }
 
 fn unreadable(file: &Path, before: usize, why: Unreadable) -> HistoryError {

@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +60,8 @@ pub(crate) struct Shelf {
     rolling: Option<Rolling>,
     retry_at: Option<Instant>,
     roll_at: Option<Instant>,
+    /// The part whose roll-up failed last: the others come first.
+    failed: Option<Part>,
     complaint: Complaint,
     /// Bytes written since the bound was last looked at.
     unbounded: u64,
@@ -126,6 +129,7 @@ impl Shelf {
             rolling: None,
             retry_at: None,
             roll_at: None,
+            failed: None,
             complaint: Complaint::default(),
             unbounded: u64::MAX,
             scratch: Vec::new(),
@@ -300,8 +304,12 @@ impl Shelf {
 
     /// Begins to roll up the oldest part that is due.
     fn begin_roll(&mut self) {
-        let due = self.closed.iter().find(|(part, sealed)| **sealed || self.is_past(part.hour));
-        let Some(part) = due.map(|(part, _)| *part) else { return };
+        let due = |from: Bound<Part>| {
+            let mut closed = self.closed.range((from, Bound::Unbounded));
+            closed.find(|(part, sealed)| **sealed || self.is_past(part.hour)).map(|(part, _)| *part)
+        };
+        let next = self.failed.and_then(|failed| due(Bound::Excluded(failed)));
+        let Some(part) = next.or_else(|| due(Bound::Unbounded)) else { return };
         let (dir, stop) = (self.dir.clone(), Arc::new(AtomicBool::new(false)));
         let stopped = stop.clone();
         let started = thread::Builder::new().name("history-roll".into()).spawn(move || roll_up(&dir, part, &stopped));
@@ -326,6 +334,7 @@ impl Shelf {
                 self.unbounded = u64::MAX;
             }
             Ok(Err(cause)) => {
+                self.failed = Some(part);
                 self.roll_at = Some(Instant::now() + ROLL_RETRY);
                 tracing::warn!(%cause, "history cannot be rolled up");
             }

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use punctual_core::query::Ended;
 use punctual_core::time::Time;
 
-use super::HistoryError;
 use super::append::claim;
 use super::hash::Key;
 use super::log::Repair;
 use super::queue::{Drain, Feed, Popped, queue};
 use super::row::{Names, Row};
 use super::shelf::Shelf;
+use super::{HistoryError, LOCK_FILE};
 use crate::link::About;
 use crate::settings::{self, RecordSql};
 
@@ -204,7 +204,7 @@ impl Writer {
         options: Options,
     ) -> Result<(Writer, impl FnOnce() + Send + use<>), HistoryError> {
         let dir = settings.dir.clone();
-        let lock = claim(&dir).map_err(HistoryError::io("write history to", &dir))?;
+        let lock = claim(&dir, LOCK_FILE).map_err(HistoryError::io("write history to", &dir))?;
         let Some(lock) = lock else { return Err(HistoryError::InUse { dir }) };
         let key = Key::of_dir(&dir).map_err(HistoryError::io("make a key in", &dir))?;
         let tally = Arc::new(Tally::default());

@@ -20,6 +20,9 @@ use crate::history::frame;
 use crate::history::queue::{Drain, Feed, Popped, queue};
 use crate::settings;
 
+/// The file that is locked while someone writes to its directory.
+const LOCK_FILE: &str = "journal.lock";
+
 /// Triples that may wait to be written, and the bytes that these may hold.
 const QUEUE_TRIPLES: usize = 16_384;
 const QUEUE_BYTES: usize = 64 << 20;
@@ -123,7 +126,7 @@ impl Writer {
         triples: usize,
     ) -> Result<(Writer, impl FnOnce() + Send + use<>), JournalError> {
         let dir = settings.dir.clone();
-        let lock = claim(&dir).map_err(JournalError::io("write a journal to", &dir))?;
+        let lock = claim(&dir, LOCK_FILE).map_err(JournalError::io("write a journal to", &dir))?;
         let Some(lock) = lock else { return Err(JournalError::InUse { dir }) };
         let last = segment::segments(&dir).map_err(JournalError::io("read", &dir))?.keys().next_back().copied();
         // Four segments at least fit into the bound.
@@ -163,7 +166,9 @@ impl Writer {
     pub fn record(&mut self, now: Time, event: &Event, commands: &[Command]) {
         self.recorded += 1;
         self.look_for_failure();
-        let triple = if self.open { segment::triple(now, event, commands) } else { None };
+        // A segment is bounded even if nobody looks whether a checkpoint is due.
+        let open = self.open && self.since < self.due_after.saturating_mul(2);
+        let triple = if open { segment::triple(now, event, commands) } else { None };
         let took = triple.is_some_and(|triple| {
             let bytes = triple.len();
             self.since += bytes as u64;
@@ -347,7 +352,11 @@ impl Shelf {
                 (self.file, self.lost, self.next) = (Some(file), 0, self.next.saturating_add(1));
                 self.shared.segments.fetch_add(1, Ordering::Relaxed);
             }
-            Err(cause) => self.failed(&cause),
+            Err(cause) => {
+                // A file that is in the way would be so again.
+                self.next = self.next.saturating_add(u64::from(cause.kind() == io::ErrorKind::AlreadyExists));
+                self.failed(&cause);
+            }
         }
     }
 

@@ -192,3 +192,30 @@ fn a_damaged_parquet_file_is_an_error_and_the_next_hour_is_read() {
     assert_eq!(reader.next().unwrap().unwrap().fingerprint, Fingerprint(1));
     assert!(reader.next().is_none());
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_parquet_file_with_any_bytes_changed_is_read_or_refused(
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rows.parquet");
+        let mut sheet = Sheet::create(&path, dir.path().join("tmp")).unwrap();
+        for id in 0..50 {
+            let sql = Some(format!("select {id}").into());
+            sheet.push(Row { sql, ..Row::new(Time::from_micros(id), Time::from_micros(id), Fingerprint(id)) }).unwrap();
+        }
+        sheet.finish().unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        fs::write(&path, bytes).unwrap();
+        if let Ok(rows) = read(&path) {
+            prop_assert!(rows.count() <= 51);
+        }
+    }
+}

@@ -96,3 +96,29 @@ fn a_log_damaged_while_it_was_open_is_rolled_up_and_kept_aside() {
     let rows: Vec<Row> = super::super::read(dir.path()).unwrap().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 3 - 1, "the first row is damaged");
 }
+
+#[test]
+fn a_part_that_cannot_be_rolled_up_does_not_keep_the_others_from_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut shelf, _) = shelf(dir.path());
+    (0..3).for_each(|hour| shelf.put(&row(hour * 3_600_000_000)));
+    shelf.write(true);
+    // Its Parquet file cannot be made: the name is a directory's.
+    fs::create_dir_all(dir.path().join("history-1970-01-01T00.parquet.tmp/x")).unwrap();
+    shelf.roll_all();
+    assert!(shelf.roll_at.is_some(), "not at once again");
+    shelf.settle_all();
+    let log = |hour| dir.path().join(format!("history-1970-01-01T0{hour}.log")).exists();
+    assert_eq!([log(0), log(1), log(2)], [true, false, false]);
+    assert_eq!(super::super::read(dir.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn rows_can_be_put_on_the_disk_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let tally = Arc::new(Tally::default());
+    let (mut shelf, _) = Shelf::take_over(dir.path(), 1 << 20, true, clock_at(0), tally.clone()).unwrap();
+    shelf.put(&row(1));
+    shelf.write(true);
+    assert_eq!(tally.counts().written, 1);
+}

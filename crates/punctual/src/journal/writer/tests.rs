@@ -182,3 +182,34 @@ fn a_new_start_begins_a_segment_of_its_own() {
     let sequences: Vec<_> = replayed(&replay).iter().map(|one| (one.sequence, one.continues)).collect();
     assert_eq!(sequences, [(0, None), (1, None)]);
 }
+
+#[test]
+fn a_driver_that_gives_no_checkpoints_does_not_make_a_segment_grow() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = settings::Journal { segment_bytes: 2_000, ..settings(&dir) };
+    let mut writer = Writer::start(&settings, opening()).unwrap();
+    writer.checkpoint(&Dispatcher::new(7, Policy::default()));
+    (0..10_000).for_each(|at| writer.record(Time::from_micros(at), &Event::Woke, &[]));
+    let counts = writer.counts();
+    assert!(counts.dropped > 5_000 && counts.dropped < counts.recorded, "{counts:?}");
+    drop(writer);
+    let all = replayed(&replay(&settings.dir, BUILD).unwrap());
+    assert_eq!(all[0].ending, Ending::Gap { dropped: counts.dropped });
+    assert_eq!(all[0].agreed, counts.recorded - counts.dropped);
+}
+
+#[test]
+fn a_file_in_the_way_of_a_segment_is_passed_by() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Writer::start(&settings(&dir), opening()).unwrap();
+    fs::write(settings(&dir).dir.join(segment::name(0)), "in the way").unwrap();
+    let mut all = play(&mut writer, 3, Policy::default());
+    writer.flush();
+    writer.look_for_failure();
+    writer.not_before = None;
+    all.go_on(&mut writer, 3);
+    drop(writer);
+    let replay = replay(&settings(&dir).dir, BUILD).unwrap();
+    assert!(matches!(replay.segments[0].verdict, Verdict::Refused(JournalError::NotJournal { .. })));
+    assert!(matches!(replay.segments[1].verdict, Verdict::Replayed(_)));
+}
