@@ -191,8 +191,7 @@ fn messages_that_no_driver_sends_harm_nobody_else() {
         (b'p', b"a password now\0"),
     ] {
         let mut client = Raw::connect(&cluster);
-        client.send(kind, body);
-        client.send(b'S', b"");
+        client.provoke(kind, body);
         let told = client.rest();
         assert!(told.is_empty() || told.windows(6).any(|part| part == b"C08P01"), "{kind} {told:?}");
     }

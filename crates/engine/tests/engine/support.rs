@@ -228,10 +228,16 @@ impl Raw {
         }
     }
 
-    /// Everything up to the end of the connection.
+    /// Sends a message and a Sync to a server that may close the connection at the first of them.
+    pub(crate) fn provoke(&mut self, kind: u8, body: &[u8]) {
+        let length = i32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        let _ = self.stream.write_all(&[&[kind], &length[..], body, b"S\0\0\0\x04"].concat());
+    }
+
+    /// Everything up to the end of the connection, however it ends.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        self.stream.read_to_end(&mut rest).unwrap();
+        let _ = self.stream.read_to_end(&mut rest);
         rest
     }
 
