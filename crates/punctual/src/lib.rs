@@ -11,5 +11,6 @@ pub mod http;
 pub mod journal;
 pub mod link;
 pub mod metrics;
+mod record;
 pub mod relay;
 pub mod settings;

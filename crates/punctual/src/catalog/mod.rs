@@ -12,7 +12,7 @@
 #[cfg(test)]
 pub(crate) mod sample;
 mod sandbox;
-mod stamp;
+pub(crate) mod stamp;
 mod tables;
 #[cfg(test)]
 mod tests;

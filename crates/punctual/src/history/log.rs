@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::frame::{self, Format, Frames, Next, Opened};
+use crate::record::frame::{self, Format, Frames, Next, Opened};
 use super::hours::Part;
 use super::row::Row;
 use super::{HistoryError, LOG_VERSION};

@@ -17,14 +17,11 @@
 //! Formats: logs are version [`LOG_VERSION`], Parquet files say [`PARQUET_VERSION`] in their metadata
 //! (`punctual.history`). These are the first; any other is refused with its number.
 
-pub(crate) mod append;
 mod columns;
-pub(crate) mod frame;
 mod hash;
 mod hours;
 mod log;
 mod parquet;
-pub(crate) mod queue;
 mod reader;
 mod row;
 mod shelf;

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::frame::{self, Opened};
+use crate::record::frame::{self, Opened};
 use super::hours::{self, Files, Part};
 use super::log::{self, LogRows};
 use super::parquet::Rows;

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use punctual_core::time::{Span, Time};
 
 use super::HistoryError;
-use super::append::{Appender, Complaint};
-use super::frame::{self, Next, Opened};
+use crate::record::append::{Appender, Complaint};
+use crate::record::frame::{self, Next, Opened};
 use super::hours::{self, Hour, Part};
 use super::log::{self, Mended, Repair};
 use super::parquet::Sheet;

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use punctual_core::query::Ended;
 use punctual_core::time::Time;
 
-use super::append::claim;
+use crate::record::append::claim;
 use super::hash::Key;
 use super::log::Repair;
-use super::queue::{Drain, Feed, Popped, queue};
+use crate::record::queue::{Drain, Feed, Popped, queue};
 use super::row::{Names, Row};
 use super::shelf::Shelf;
 use super::{HistoryError, LOCK_FILE};

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::JournalError;
 use super::segment::{self, Ending, FORMAT, Header, Piece};
-use crate::history::frame::{self, Frames, Next, Opened};
+use crate::record::frame::{self, Frames, Next, Opened};
 
 /// The longest text of an event or of commands in a report.
 const SHOWN: usize = 4_096;

@@ -11,7 +11,7 @@ use punctual_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::VERSION;
-use crate::history::frame::{self, Format};
+use crate::record::frame::{self, Format};
 
 /// What a segment begins with.
 pub(crate) const FORMAT: Format = Format { magic: *b"PNCTJRNL", version: VERSION };

@@ -15,9 +15,9 @@ use punctual_core::time::Time;
 
 use super::segment::{self, Ending, Header};
 use super::{JournalError, segment::FORMAT};
-use crate::history::append::{Appender, Complaint, claim};
-use crate::history::frame;
-use crate::history::queue::{Drain, Feed, Popped, queue};
+use crate::record::append::{Appender, Complaint, claim};
+use crate::record::frame;
+use crate::record::queue::{Drain, Feed, Popped, queue};
 use crate::settings;
 
 /// The file that is locked while someone writes to its directory.

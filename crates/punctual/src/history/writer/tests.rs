@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use punctual_core::fingerprint::Fingerprint;
 use tempfile::TempDir;
 
-use super::super::frame::HEADER;
+use crate::record::frame::HEADER;
 use super::super::row::tests::an_end;
 use super::*;
 use crate::history::read;

@@ -11,7 +11,7 @@ use punctual_core::statement::Kind;
 use punctual_core::time::Span;
 
 use super::*;
-use crate::history::frame::{HEADER, append};
+use crate::record::frame::{HEADER, append};
 use crate::journal::writer::Writer;
 use crate::journal::writer::tests::{BUILD, opening, replayed, settings};
 
