@@ -7,7 +7,6 @@ use std::task::Poll;
 use punctual_core::event::Abandoned;
 use punctual_core::id::QueryId;
 
-use super::plan::Planner;
 use super::problem::{Loss, Problem};
 use super::pump::{ClusterSide, Happening, OUTGOING, Outgoing, Pump};
 use super::query::Work;

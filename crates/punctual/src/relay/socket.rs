@@ -4,6 +4,8 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -78,13 +80,15 @@ impl Socket {
         Ok(())
     }
 
-    /// True if the other end has sent nothing and has not hung up, as far as is known without waiting.
+    /// True if the other end has sent nothing and has not hung up. The system is asked, not the runtime, which may not
+    /// have heard of it yet.
     pub fn is_quiet(&self) -> bool {
-        let mut byte = [0];
-        let read = match self {
-            Socket::Tcp(stream) => stream.try_read(&mut byte),
-            Socket::Unix(stream) => stream.try_read(&mut byte),
+        let mut byte = [0; 1];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let received = match self {
+            Socket::Tcp(stream) => recv(stream, &mut byte, flags),
+            Socket::Unix(stream) => recv(stream, &mut byte, flags),
         };
-        matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        matches!(received, Err(Errno::AGAIN))
     }
 }
