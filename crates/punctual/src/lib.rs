@@ -5,12 +5,19 @@
 
 pub mod catalog;
 pub mod cli;
+pub mod clock;
 pub mod config;
+pub mod demo;
+pub mod door;
+pub mod driver;
+pub mod gateway;
 pub mod history;
 pub mod http;
 pub mod journal;
 pub mod link;
 pub mod metrics;
+pub mod prepare;
+pub mod provider;
 mod record;
 pub mod relay;
 pub mod settings;

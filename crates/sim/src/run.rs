@@ -103,3 +103,52 @@ impl<W: Iterator<Item = Arrival>> Run<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::billing::Price;
+    use punctual_core::class::DEFAULT;
+    use punctual_core::cluster::Spec;
+    use punctual_core::id::Units;
+    use punctual_core::query::Status;
+    use punctual_core::time::Span;
+
+    use super::*;
+    use crate::workload::{Mix, Pattern, Size, generate};
+    use crate::world::Conditions;
+
+    /// A query of 3 s every second or so, for 100 s, on one cluster of four units that starts at once.
+    fn outcome(seed: u64) -> Outcome {
+        let price = Price { per_unit_hour: 0.36, minimum: Span::from_secs(60) };
+        let spec = Spec { name: "a".into(), units: Units(4), slots: 8, price, killable: true };
+        let script = vec![(Time::ZERO, Event::ClusterWanted(spec))];
+        let mix = Mix::of_one(DEFAULT, Some(Span::from_secs(4)), Size::Fixed(Span::from_secs(3)), 1);
+        let workload = generate(7, &Pattern::Poisson { rate: 1.0 }, &mix, Span::from_secs(100));
+        run(seed, workload, World::new(7, Conditions::default(), script), Policy::default())
+    }
+
+    #[test]
+    fn a_workload_runs_to_its_end_and_the_outcome_says_what_came_of_it() {
+        let outcome = outcome(1);
+        let class = &outcome.classes["default"];
+        let arrivals = Pattern::Poisson { rate: 1.0 }.instants(7);
+        let arrived = arrivals.take_while(|at| *at < Time::ZERO + Span::from_secs(100)).count();
+        assert_eq!((class.tally.total(), class.latencies.len()), (arrived as u64, arrived));
+        assert_eq!(class.tally.ended(Status::Finished), arrived as u64);
+        // Nobody is quicker than alone, and with at most four at once everybody is as quick.
+        assert_eq!(class.quantile(0.0), Some(Span::from_secs(3)));
+        assert!(class.quantile(0.99) > class.quantile(0.5));
+        let late = class.latencies.iter().filter(|latency| **latency > Span::from_secs(4)).count();
+        assert_eq!(class.tally.violated, late as u64);
+        // Start, and for each query Run and Record.
+        assert_eq!((outcome.events, outcome.commands), (2 + 2 * arrived as u64, 1 + 2 * arrived as u64));
+        // Four units at 0.36 $ an hour: 0.0004 $ for each second that it was in use.
+        let seconds = outcome.cost / 0.0004;
+        assert!(seconds > 60.0 && seconds <= outcome.end.since(Time::ZERO).secs_f64(), "{seconds} s");
+    }
+
+    #[test]
+    fn a_run_is_a_function_of_its_seeds() {
+        assert_eq!(outcome(1), outcome(1));
+    }
+}

@@ -68,7 +68,7 @@ struct Pin {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Freed {
-    query: Option<QueryId>,
+    query: Option<(QueryId, ClusterId)>,
     session: Option<SessionId>,
 }
 
@@ -232,7 +232,7 @@ impl Watch {
             seen.runs = None;
             seen.tried.extend(self.clusters.get(&cluster).map(|known| (cluster, known.generation)));
             let session = seen.query.session;
-            self.freed.query = Some(query);
+            self.freed.query = Some((query, cluster));
             self.release(session);
             self.stopped_running(query, cluster, now);
         }
@@ -326,9 +326,10 @@ impl Watch {
 
     /// A query is told to stop, or not waited for. One that will not stop makes its cluster go, if it can be killed.
     fn obey_end(&mut self, query: QueryId, stuck: bool) -> Result<(), String> {
-        let runs = self.queries.get(&query).and_then(|seen| seen.runs);
-        must(runs.is_some() || self.freed.query == Some(query), || format!("query {query} ends, and does not run"))?;
-        if let Some(known) = runs.and_then(|runs| self.clusters.get_mut(&runs.cluster)) {
+        let runs = self.queries.get(&query).and_then(|seen| seen.runs).map(|runs| runs.cluster);
+        let freed = self.freed.query.filter(|(freed, _)| *freed == query).map(|(_, cluster)| cluster);
+        let cluster = runs.or(freed).ok_or_else(|| format!("query {query} ends, and does not run"))?;
+        if let Some(known) = self.clusters.get_mut(&cluster) {
             known.stuck |= stuck && known.spec.killable;
             known.draining |= known.stuck;
         }
@@ -411,7 +412,9 @@ impl Watch {
                 Outcome::Failed { .. } => or_cancelled(Status::Failed),
                 Outcome::Lost => or_cancelled(Status::Lost),
             },
-            (None, Event::Bounced { .. }) if self.freed.query == Some(id) => or_cancelled(Status::Lost),
+            (None, Event::Bounced { .. }) if self.freed.query.is_some_and(|(freed, _)| freed == id) => {
+                or_cancelled(Status::Lost)
+            }
             (None, Event::SessionEnded { .. }) if seen.orphan && seen.runs.is_none() => status == Status::Cancelled,
             _ => false,
         }

@@ -1,0 +1,56 @@
+//! A client's connection: what came from it and what is on its way to it.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use crate::relay::Socket;
+use crate::relay::buffer::Buffer;
+
+/// A client's connection.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// The socket.
+    pub socket: Socket,
+    /// What it has sent and has not been dealt with.
+    pub input: Buffer,
+    /// The gateway's own words on their way, ahead of anything that is relayed.
+    pub out: Vec<u8>,
+    /// How much of them has been written.
+    written: usize,
+    /// True once it has hung up, or cannot be written to.
+    pub gone: bool,
+}
+
+impl Client {
+    /// A client that has just connected.
+    pub(super) fn new(socket: Socket) -> Client {
+        Client { socket, input: Buffer::default(), out: Vec::new(), written: 0, gone: false }
+    }
+
+    /// Writes what is on its way.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.written < self.out.len() {
+            match self.socket.poll_write(cx, &self.out[self.written..]) {
+                Poll::Ready(Ok(n)) => self.written += n,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        if self.written > 0 {
+            self.written = 0;
+            self.out.clear();
+            if self.out.capacity() > 16 << 10 {
+                self.out = Vec::new();
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes what is on its way, waiting for it.
+    ///
+    /// # Errors
+    /// As the socket's write fails.
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        std::future::poll_fn(|cx| self.poll_flush(cx)).await
+    }
+}

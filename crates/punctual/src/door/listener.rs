@@ -1,0 +1,248 @@
+//! Where clients knock: connections are accepted, hear what they are welcome to, and become sessions.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Event;
+use punctual_core::id::SessionId;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::client::Client;
+use super::frames as say;
+use super::local::Wishes;
+use super::plan::Pipeline;
+use super::problem::Problem;
+use super::reading::{Reading, Readings};
+use super::replies::Replies;
+use super::session::{Session, Who};
+use super::shared::{Place, Shared};
+use super::standing::Standing;
+use super::startup::{Hello, Opening, open};
+use super::statements::Statements;
+use crate::link::{Link, MAILBOX, Report};
+use crate::relay::{ServerFacts, Socket};
+
+/// Connections that may be on their way to a session at once. Beyond that nobody is let in until one is through, so
+/// that clients which connect and say nothing cannot pile up; cancel requests come this way too, and are not sessions.
+const KNOCKING: usize = 256;
+
+/// How long the wait is after a connection could not be accepted (too many open files, say).
+const BREATHER: Duration = Duration::from_millis(100);
+
+/// How long a client waits at most for what a cluster says of itself.
+const FACTS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Accepts connections until it is dropped. Sessions that are there then live on; [`Order::Farewell`] ends them.
+///
+/// [`Order::Farewell`]: crate::link::Order::Farewell
+pub async fn serve(listener: TcpListener, link: Link, shared: Arc<Shared>) {
+    let knocking = Arc::new(Semaphore::new(KNOCKING));
+    loop {
+        // It is never closed.
+        let Ok(permit) = Arc::clone(&knocking).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let (link, shared) = (link.clone(), Arc::clone(&shared));
+                tokio::spawn(async move {
+                    let opened = knock(stream, peer, &link, &shared).await;
+                    drop(permit);
+                    if let Some((client, hello)) = opened {
+                        begin(client, hello, link, shared).await;
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(BREATHER).await;
+            }
+        }
+    }
+}
+
+/// Learns what a client wants; Some if that is a session.
+async fn knock(stream: TcpStream, peer: SocketAddr, link: &Link, shared: &Shared) -> Option<(Client, Hello)> {
+    // Without it small messages wait for each other; with it failing they merely do.
+    let _ = stream.set_nodelay(true);
+    let mut client = Client::new(Socket::Tcp(stream));
+    let within = Duration::from_micros(shared.door().startup_within.micros());
+    let classes = shared.classes();
+    let opening = match tokio::time::timeout(within, open(&mut client, &classes)).await {
+        Ok(opening) => opening,
+        Err(_) => return None,
+    };
+    match opening {
+        Ok(Opening::Session(hello)) if peer.ip().to_canonical().is_loopback() => return Some((client, hello)),
+        Ok(Opening::Session(_)) => {
+            let problem = Problem::new(b"28000", "only clients on this machine are trusted without authentication");
+            turn_away(client, &problem).await;
+        }
+        Ok(Opening::Cancel { process, secret }) => {
+            if let Some(query) = shared.running(process, secret) {
+                // If the driver is gone, nothing runs.
+                let _ = link.happened(Event::Cancel { query }).await;
+            }
+        }
+        Ok(Opening::Nothing) => {}
+        Err(problem) => turn_away(client, &problem).await,
+    }
+    None
+}
+
+async fn turn_away(mut client: Client, problem: &Problem) {
+    say::problem(&mut client.out, say::Severity::Fatal, problem);
+    let _ = tokio::time::timeout(FACTS_WITHIN, client.flush()).await;
+}
+
+/// A session that the driver knows of. When it is dropped, however that comes about, the driver hears of the end.
+struct Presence {
+    link: Link,
+    session: SessionId,
+    told: bool,
+    _place: Place,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if self.told {
+            return;
+        }
+        let (link, session) = (self.link.clone(), self.session);
+        // Outside of a runtime the driver is gone as well.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { link.happened(Event::SessionEnded { session }).await });
+        }
+    }
+}
+
+/// Makes a session of a client that said hello, and serves it.
+async fn begin(client: Client, hello: Hello, link: Link, shared: Arc<Shared>) {
+    let place = match shared.admit() {
+        Ok(Some(place)) => place,
+        Ok(None) => {
+            let most = shared.door().max_sessions;
+            let problem = Problem::new(b"53300", format!("too many clients: {most} sessions are connected already"));
+            return turn_away(client, &problem.hint("Close some, or raise max_sessions.")).await;
+        }
+        Err(error) => {
+            tracing::error!(%error, "no random numbers for a cancel key");
+            return turn_away(client, &Problem::new(b"58030", "the gateway has no random numbers")).await;
+        }
+    };
+    let id = shared.next_session();
+    let (sender, mailbox) = mpsc::channel(MAILBOX);
+    if link.report(Report::Joined { session: id, mailbox: sender }).await.is_err() {
+        return turn_away(client, &Problem::farewell()).await;
+    }
+    let running = Arc::clone(&place.running);
+    let (process, secret) = (place.process, place.secret);
+    let mut presence = Presence { link: link.clone(), session: id, told: false, _place: place };
+    let facts = facts(&link, &hello).await;
+    let mut session = session(id, client, hello, (link, shared), mailbox);
+    session.running = running;
+    welcome(&mut session, &facts, process, secret);
+    presence.told = session.live().await;
+}
+
+fn session(
+    id: SessionId,
+    mut client: Client,
+    hello: Hello,
+    (link, shared): (Link, Arc<Shared>),
+    mailbox: mpsc::Receiver<crate::link::Order>,
+) -> Session {
+    hello.negotiate(&mut client.out);
+    let limit = shared.door().max_statements as usize;
+    let begun = (hello.slo, hello.class.clone());
+    let (slo, class) = begun.clone();
+    Session {
+        id,
+        who: Who { user: hello.user.into(), database: hello.database.into(), application: hello.application.into() },
+        link,
+        shared,
+        client,
+        mailbox,
+        running: Arc::default(),
+        statements: Statements::new(limit),
+        readings: Readings::default(),
+        wishes: Wishes { slo, class, begun, ..Wishes::default() },
+        standing: Standing::new(hello.variables),
+        held: None,
+        unasked: Replies::default(),
+        pipeline: Pipeline::default(),
+        last: Arc::new(Reading::of("")),
+        seen: 0,
+        skipping: false,
+        farewell: false,
+        pin_ended: None,
+        cancelling: None,
+        ended: false,
+    }
+}
+
+/// What a ready cluster says of itself; what Postgres says, if there is none.
+async fn facts(link: &Link, hello: &Hello) -> Arc<ServerFacts> {
+    let asked = async {
+        let pool = link.any_cluster().await.ok()??;
+        if let Some(facts) = pool.facts() {
+            return Some(facts);
+        }
+        let lease = pool.lease(&hello.user, &hello.database).await.ok()?;
+        let facts = Arc::clone(&lease.facts);
+        lease.give_back();
+        Some(facts)
+    };
+    match tokio::time::timeout(FACTS_WITHIN, asked).await {
+        Ok(Some(facts)) => facts,
+        _ => Arc::new(ServerFacts::default()),
+    }
+}
+
+/// What drivers count on to be told, as Postgres has it by default.
+const USUAL: [(&str, &str); 11] = [
+    ("server_version", "15.0"),
+    ("server_encoding", "UTF8"),
+    ("client_encoding", "UTF8"),
+    ("application_name", ""),
+    ("is_superuser", "off"),
+    ("session_authorization", ""),
+    ("DateStyle", "ISO, MDY"),
+    ("IntervalStyle", "postgres"),
+    ("TimeZone", "UTC"),
+    ("integer_datetimes", "on"),
+    ("standard_conforming_strings", "on"),
+];
+
+/// Tells a client that it is in.
+fn welcome(session: &mut Session, facts: &ServerFacts, process: u32, secret: u32) {
+    let mut parameters: Vec<(String, String)> = facts.parameters.clone();
+    for (name, value) in USUAL {
+        if facts.get(name).is_none() {
+            parameters.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    for (name, value) in &mut parameters {
+        let lower = name.to_ascii_lowercase();
+        if lower == "session_authorization" {
+            *value = session.who.user.to_string();
+        } else if lower == "application_name" {
+            *value = session.who.application.to_string();
+        }
+        let wanted = session.standing.variables.start_up.iter().find(|(known, _)| *known == lower);
+        match wanted {
+            // `ISO` is reported as `ISO, MDY`: the order of day and month stays.
+            Some((_, style)) if lower == "datestyle" && !style.contains(',') => {
+                let order = value.split_once(',').map_or("MDY", |(_, order)| order.trim()).to_owned();
+                *value = format!("{style}, {order}");
+            }
+            Some((_, wanted)) => value.clone_from(wanted),
+            None => {}
+        }
+    }
+    let out = &mut session.client.out;
+    say::welcome(out);
+    parameters.iter().for_each(|(name, value)| say::parameter(out, name, value));
+    say::key(out, process, secret);
+    say::ready(out, b'I');
+}

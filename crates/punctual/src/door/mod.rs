@@ -1,0 +1,45 @@
+//! The front door: clients come in with the Postgres wire, and go out with their rows.
+//!
+//! ```text
+//!             startup              unit             plan           replies
+//!   client ──▶ hello ──▶ session ──▶ one unit ──▶ frames out ──▶ cluster ──▶ frames back ──▶ client
+//!                          │  ▲
+//!                  Arrived ▼  │ Run
+//!                           driver
+//! ```
+//!
+//! A session decides nothing: it says what came, is told where it runs, and relays. What it has to understand of SQL
+//! ([`reading`]) is what a statement does to its session; what it has to understand of the protocol is cut into state
+//! machines without I/O ([`unit`], [`plan`], [`replies`], [`standing`]), which the rest (`session`, `query`,
+//! `relaying`, `pump`) moves bytes through.
+//!
+//! Sessions share connections to clusters. What makes that invisible:
+//! - prepared statements belong to the session and are prepared again where they are missing;
+//! - variables that were SET are set again where they differ (`RESET ALL` first, if the connection has others);
+//! - a transaction holds its connection until it ends; temporary tables, LISTEN, PREPARE, cursors WITH HOLD, advisory
+//!   locks and `set_config` hold it for good, and the client gets a notice that says so.
+
+mod client;
+pub mod frames;
+mod listener;
+pub mod local;
+pub mod plan;
+pub mod problem;
+mod pump;
+mod query;
+pub mod reading;
+mod relaying;
+pub mod replies;
+mod session;
+mod shared;
+pub mod standing;
+pub mod startup;
+pub mod statements;
+mod table;
+pub mod unit;
+pub mod words;
+
+pub use listener::serve;
+pub use problem::Problem;
+pub use shared::Shared;
+pub use table::{AnswerError, Answers, Column, ColumnKind, Question, Table};

@@ -1,0 +1,637 @@
+//! A pipeline as a client sent it becomes a pipeline as one connection needs it: a state machine without I/O.
+//!
+//! What changes on the way:
+//! - names of prepared statements become those that they have on clusters (see [`carried`](crate::relay::carried));
+//! - a statement that the connection has not got is prepared first, and nobody hears of it;
+//! - statements about the gateway are answered in their turn and never sent;
+//! - what the gateway refuses (a name that is taken, one statement too many) fails on the cluster too, so that the
+//!   transaction's state is true there as well.
+//!
+//! Everything else goes out as it came in.
+
+use std::sync::Arc;
+
+use punctual_core::class::Class;
+
+use super::frames as say;
+use super::local::{self, Wishes};
+use super::problem::Problem;
+use super::reading::{Local, Reading, Readings};
+use super::replies::{Expect, LocalEffect, Replies};
+use super::statements::{Change, Entry, Statements};
+use super::table::{self, Table};
+use super::unit::{body, frames_of};
+use crate::relay::Garbled;
+use crate::relay::carried::{Carried, NAME_PREFIX, Prepared};
+use crate::relay::frames;
+
+/// What a session knows that a plan depends on.
+#[derive(Debug)]
+pub struct Desk<'a> {
+    /// Its prepared statements.
+    pub statements: &'a Statements,
+    /// What it wishes.
+    pub wishes: &'a Wishes,
+    /// The classes there are.
+    pub classes: &'a [Class],
+    /// True if its connection may hold statements that the gateway does not know of.
+    pub stuck: bool,
+}
+
+/// Answers about the gateway that were fetched beforehand, by the text of the question.
+pub type Fetched = Vec<(Arc<str>, Result<Arc<Table>, Problem>)>;
+
+/// A pipeline on its way: what is known of it beyond the session's own state.
+#[derive(Debug, Default)]
+pub struct Pipeline {
+    /// Changes that are due with replies to come, newest last; one for each name.
+    pending: Vec<Change>,
+    portals: Vec<(String, Portal)>,
+    /// Statements that will have been prepared on the present connection.
+    prepared: Vec<Arc<Prepared>>,
+    /// What the unnamed statement there will be.
+    unnamed: Option<Arc<Prepared>>,
+    /// Texts that were executed, in their order.
+    pub executed: Vec<Arc<Reading>>,
+    /// True from a refusal to the next Sync.
+    refused: bool,
+    /// Answers about the gateway.
+    pub fetched: Fetched,
+}
+
+#[derive(Clone, Debug)]
+enum Portal {
+    Cluster(Arc<Reading>),
+    Local { reading: Arc<Reading>, formats: Vec<u16>, sent: usize },
+}
+
+/// What a segment needs before it can be planned.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// True if it binds or executes something on a cluster: it counts as a query.
+    pub counts: bool,
+    /// True if something of it goes to a cluster.
+    pub needs_cluster: bool,
+    /// What it counts as.
+    pub main: Option<Arc<Reading>>,
+    /// True if it closes a portal, which matters to a cluster that the session holds.
+    pub closes_portal: bool,
+    /// Questions about the gateway.
+    pub questions: Vec<Arc<Reading>>,
+}
+
+impl Pipeline {
+    /// What a name means at this point.
+    fn lookup<'a>(&'a self, desk: &'a Desk<'_>, name: &str) -> Option<&'a Entry> {
+        match self.pending.iter().rev().find(|change| change.name == name) {
+            Some(change) => change.to.as_ref(),
+            None => desk.statements.get(name),
+        }
+    }
+
+    /// Looks over a segment before it is planned.
+    ///
+    /// # Errors
+    /// If a message ends before its content does.
+    pub fn survey(&self, segment: &[u8], desk: &Desk<'_>, readings: &mut Readings) -> Result<Survey, Garbled> {
+        let mut survey = Survey::default();
+        let mut parsed: Vec<(&str, Arc<Reading>)> = Vec::new();
+        let mut portals: Vec<(&str, Option<Arc<Reading>>)> = Vec::new();
+        for (tag, frame) in frames_of(segment) {
+            let named = |parsed: &[(&str, Arc<Reading>)], name: &str| {
+                let parsed = parsed.iter().rev().find(|(known, _)| *known == name).map(|(_, reading)| reading);
+                parsed.or_else(|| self.lookup(desk, name).map(|entry| &entry.reading)).cloned()
+            };
+            let reading = match tag {
+                b'P' => {
+                    let parse = Parse::read(frame)?;
+                    let reading = readings.of(parse.sql);
+                    parsed.push((parse.name, Arc::clone(&reading)));
+                    Some(reading)
+                }
+                b'B' => {
+                    let bind = Bind::read(frame)?;
+                    let reading = named(&parsed, bind.statement);
+                    portals.push((bind.portal, reading.clone()));
+                    reading
+                }
+                b'C' => {
+                    // The session alone closes its statements, and portals do not outlast their transaction.
+                    survey.closes_portal |= target(tag, frame)?.0 == b'P';
+                    continue;
+                }
+                b'E' | b'D' => {
+                    let (what, name) = if tag == b'E' { (b'P', portal_of(frame)?) } else { target(tag, frame)? };
+                    match what {
+                        b'P' => match portals.iter().rev().find(|(known, _)| *known == name) {
+                            Some((_, reading)) => reading.clone(),
+                            None => self.portal(name).map(|portal| Arc::clone(portal.reading())),
+                        },
+                        _ => named(&parsed, name),
+                    }
+                }
+                _ => continue,
+            };
+            survey.note(tag, reading, desk);
+        }
+        Ok(survey)
+    }
+
+    fn portal(&self, name: &str) -> Option<&Portal> {
+        self.portals.iter().rev().find(|(known, _)| known == name).map(|(_, portal)| portal)
+    }
+
+    /// Nothing of the pipeline has happened: it is planned anew, for another connection.
+    pub fn start_over(&mut self) {
+        let fetched = std::mem::take(&mut self.fetched);
+        *self = Pipeline { fetched, ..Pipeline::default() };
+    }
+
+    /// What follows goes to another connection.
+    pub fn change_connection(&mut self) {
+        self.prepared.clear();
+        self.unnamed = None;
+    }
+
+    /// What was pending has been carried out, or never will be.
+    pub fn settle(&mut self) {
+        self.pending.clear();
+    }
+}
+
+impl Survey {
+    fn note(&mut self, tag: u8, reading: Option<Arc<Reading>>, desk: &Desk<'_>) {
+        let local = reading.as_deref().is_some_and(|reading| is_local(reading, desk));
+        if !local {
+            self.needs_cluster = true;
+            self.counts |= matches!(tag, b'B' | b'E');
+        }
+        let Some(reading) = reading else { return };
+        if !local && matches!(tag, b'B' | b'E') {
+            // The first that is more than a formality: drivers send BEGIN along with what they mean.
+            let formality = |reading: &Reading| {
+                reading.statement.control || reading.statement.kind == punctual_core::statement::Kind::Begin
+            };
+            if self.main.as_deref().is_none_or(|main| formality(main) && !formality(&reading)) {
+                self.main = Some(reading);
+            }
+        } else if matches!(reading.local, Some(Local::Catalogue)) && tag != b'P' {
+            self.questions.push(reading);
+        }
+    }
+}
+
+/// True if the gateway answers a text itself.
+pub fn is_local(reading: &Reading, desk: &Desk<'_>) -> bool {
+    match &reading.local {
+        None => false,
+        Some(Local::Deallocate(Some(name))) => desk.statements.get(name).is_some(),
+        Some(Local::Deallocate(None)) => !desk.stuck,
+        Some(_) => true,
+    }
+}
+
+impl Portal {
+    fn reading(&self) -> &Arc<Reading> {
+        match self {
+            Portal::Cluster(reading) | Portal::Local { reading, .. } => reading,
+        }
+    }
+}
+
+/// Plans segments of a pipeline for a connection, or for none.
+pub struct Planner<'a> {
+    /// The session.
+    pub desk: Desk<'a>,
+    /// What it has read.
+    pub readings: &'a mut Readings,
+    /// What the connection carries; None if nothing goes to a cluster.
+    pub carried: Option<&'a mut Carried>,
+    /// What is due.
+    pub replies: &'a mut Replies,
+    /// What goes out.
+    pub out: &'a mut Vec<u8>,
+}
+
+impl Planner<'_> {
+    /// Plans one segment.
+    ///
+    /// # Errors
+    /// If a message ends before its content does.
+    pub fn plan(&mut self, pipeline: &mut Pipeline, segment: &[u8]) -> Result<(), Garbled> {
+        for (tag, frame) in frames_of(segment) {
+            let refused = match tag {
+                b'S' => {
+                    self.sync(true);
+                    pipeline.refused = false;
+                    continue;
+                }
+                _ if pipeline.refused => continue,
+                b'P' => self.parse(pipeline, frame)?,
+                b'B' => self.bind(pipeline, frame)?,
+                b'D' => self.describe(pipeline, frame)?,
+                b'E' => self.execute(pipeline, frame)?,
+                b'C' => self.close(pipeline, frame)?,
+                b'H' => {
+                    self.pass(frame);
+                    continue;
+                }
+                tag => return Err(Garbled::Unexpected(tag)),
+            };
+            if let Err(problem) = refused {
+                self.refuse(&problem);
+                pipeline.refused = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// A Sync, of the client's or of the gateway's own.
+    pub fn sync(&mut self, pass: bool) {
+        self.pass(&frames::SYNC);
+        self.replies.expect(Expect::Ready { pass });
+    }
+
+    /// Sends a frame as it is, if it goes anywhere.
+    fn pass(&mut self, frame: &[u8]) {
+        if self.carried.is_some() {
+            self.out.extend_from_slice(frame);
+        }
+    }
+
+    fn local(&mut self, bytes: Vec<u8>, effect: LocalEffect) {
+        self.replies.expect(Expect::Local(bytes, effect));
+    }
+
+    fn refuse(&mut self, problem: &Problem) {
+        let mut bytes = Vec::new();
+        say::problem(&mut bytes, say::Severity::Error, problem);
+        match &mut self.carried {
+            None => self.replies.expect(Expect::LocalError(bytes, problem.sqlstate)),
+            Some(carried) => {
+                // Fails on every cluster there is, and leaves nothing behind.
+                frames::parse(self.out, "", "punctual refuses this", &[0, 0]);
+                carried.unnamed = None;
+                self.replies.expect(Expect::Poison(bytes));
+            }
+        }
+    }
+
+    fn parse(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<Result<(), Problem>, Garbled> {
+        let parse = Parse::read(frame)?;
+        let unnamed = parse.name.is_empty();
+        if !unnamed && pipeline.lookup(&self.desk, parse.name).is_some() {
+            let message = format!("prepared statement \"{}\" already exists", parse.name);
+            return Ok(Err(Problem::new(b"42P05", message)));
+        }
+        let more = pipeline.pending.iter().filter(|change| change.to.is_some()).count();
+        if !unnamed && self.desk.statements.len() + more >= self.desk.statements.limit() {
+            let message = format!("a session may have {} prepared statements", self.desk.statements.limit());
+            return Ok(Err(Problem::new(b"53400", message).hint("Close some, or raise max_statements.")));
+        }
+        let reading = self.readings.of(parse.sql);
+        let prepared = Arc::new(Prepared::new(Arc::clone(&reading.text), parse.types));
+        let local = is_local(&reading, &self.desk);
+        let entry = Entry { prepared: Arc::clone(&prepared), reading };
+        let change = Change { name: parse.name.to_owned(), to: Some(entry) };
+        pipeline.pend(change.clone());
+        let Some(carried) = self.carried.as_deref_mut().filter(|_| !local) else {
+            self.local(say::PARSE_COMPLETE.to_vec(), LocalEffect::Change(change));
+            return Ok(Ok(()));
+        };
+        if unnamed {
+            carried.unnamed = None;
+            pipeline.unnamed = Some(Arc::clone(&prepared));
+            self.out.extend_from_slice(frame);
+        } else {
+            self.prepare(pipeline, &prepared);
+        }
+        let carry = Some((prepared, unnamed));
+        self.replies.expect(Expect::Parse { pass: true, carry, change: Some(change) });
+        Ok(Ok(()))
+    }
+
+    /// Sends a Parse of a statement with a name, behind a Close of whatever has that name; only the Close's reply is
+    /// entered as due.
+    fn prepare(&mut self, pipeline: &mut Pipeline, prepared: &Arc<Prepared>) {
+        let Some(carried) = self.carried.as_deref_mut() else { return };
+        carried.forget(&prepared.name);
+        let evicted = carried.evict();
+        for name in evicted.iter().map(|statement| &statement.name).chain([&prepared.name]) {
+            frames::close(self.out, b'S', name);
+            self.replies.expect(Expect::Close { pass: false });
+        }
+        frames::parse(self.out, &prepared.name, &prepared.text, &prepared.types);
+        pipeline.prepared.retain(|statement| statement.name != prepared.name);
+        pipeline.prepared.push(Arc::clone(prepared));
+    }
+
+    /// Makes sure that the connection has a statement, and gives the name that it has there.
+    fn ensure<'b>(&mut self, pipeline: &mut Pipeline, name: &str, prepared: &'b Arc<Prepared>) -> &'b str {
+        let Some(carried) = self.carried.as_deref_mut() else { return &prepared.name };
+        if name.is_empty() {
+            let there = pipeline.unnamed.as_ref().or(carried.unnamed.as_ref());
+            if !there.is_some_and(|there| Arc::ptr_eq(there, prepared) || there == prepared) {
+                carried.unnamed = None;
+                pipeline.unnamed = Some(Arc::clone(prepared));
+                frames::parse(self.out, "", &prepared.text, &prepared.types);
+                let carry = Some((Arc::clone(prepared), true));
+                self.replies.expect(Expect::Parse { pass: false, carry, change: None });
+            }
+            return "";
+        }
+        if !carried.has(prepared) && !pipeline.prepared.contains(prepared) {
+            self.prepare(pipeline, prepared);
+            let carry = Some((Arc::clone(prepared), false));
+            self.replies.expect(Expect::Parse { pass: false, carry, change: None });
+        }
+        &prepared.name
+    }
+
+    fn bind(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<Result<(), Problem>, Garbled> {
+        let bind = Bind::read(frame)?;
+        let Some(entry) = pipeline.lookup(&self.desk, bind.statement).cloned() else {
+            if self.desk.stuck && !bind.statement.is_empty() && !bind.statement.starts_with(NAME_PREFIX) {
+                // It may be one of PREPARE.
+                self.pass(frame);
+                self.replies.expect(Expect::Bind);
+                return Ok(Ok(()));
+            }
+            return Ok(Err(no_statement(bind.statement)));
+        };
+        if is_local(&entry.reading, &self.desk) {
+            if bind.parameters()? > 0 {
+                return Ok(Err(Problem::new(b"0A000", "statements about the gateway take no parameters")));
+            }
+            let formats = bind.result_formats()?;
+            pipeline.open(bind.portal, Portal::Local { reading: entry.reading, formats, sent: 0 });
+            self.local(say::BIND_COMPLETE.to_vec(), LocalEffect::Nothing);
+            return Ok(Ok(()));
+        }
+        let name = self.ensure(pipeline, bind.statement, &entry.prepared);
+        if name == bind.statement {
+            self.pass(frame);
+        } else {
+            frames::frame(self.out, b'B', |out| {
+                frames::text(out, bind.portal);
+                frames::text(out, name);
+                out.extend_from_slice(bind.rest);
+            });
+        }
+        pipeline.open(bind.portal, Portal::Cluster(entry.reading));
+        self.replies.expect(Expect::Bind);
+        Ok(Ok(()))
+    }
+
+    fn describe(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<Result<(), Problem>, Garbled> {
+        let (what, name) = target(b'D', frame)?;
+        if what == b'P' {
+            if let Some(Portal::Local { reading, formats, .. }) = pipeline.portal(name).cloned() {
+                return Ok(self.describe_locally(pipeline, &reading, &formats, false));
+            }
+            self.pass(frame);
+        } else {
+            match pipeline.lookup(&self.desk, name).cloned() {
+                Some(entry) if is_local(&entry.reading, &self.desk) => {
+                    return Ok(self.describe_locally(pipeline, &entry.reading, &[], true));
+                }
+                Some(entry) => {
+                    let name = self.ensure(pipeline, name, &entry.prepared);
+                    frames::describe(self.out, b'S', name);
+                }
+                None if self.desk.stuck && !name.is_empty() && !name.starts_with(NAME_PREFIX) => self.pass(frame),
+                None => return Ok(Err(no_statement(name))),
+            }
+        }
+        self.replies.expect(Expect::Describe);
+        Ok(Ok(()))
+    }
+
+    fn describe_locally(
+        &mut self,
+        pipeline: &Pipeline,
+        reading: &Reading,
+        formats: &[u16],
+        statement: bool,
+    ) -> Result<(), Problem> {
+        let mut bytes = Vec::new();
+        if statement {
+            // It has no parameters.
+            frames::frame(&mut bytes, b't', |out| out.extend_from_slice(&[0, 0]));
+        }
+        match self.outcome(&pipeline.fetched, reading)?.table {
+            Some(table) => table::describe(&mut bytes, &table.columns, formats),
+            None => bytes.extend_from_slice(&say::NO_DATA),
+        }
+        self.local(bytes, LocalEffect::Nothing);
+        Ok(())
+    }
+
+    fn execute(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<Result<(), Problem>, Garbled> {
+        let name = portal_of(frame)?;
+        let limit = body(frame).last_chunk::<4>().map_or(0, |limit| u32::from_be_bytes(*limit));
+        match pipeline.portal(name).cloned() {
+            Some(Portal::Local { reading, formats, sent }) => {
+                return Ok(self.execute_locally(pipeline, name, (&reading, &formats, sent), limit));
+            }
+            Some(Portal::Cluster(reading)) => pipeline.executed.push(reading),
+            None => {}
+        }
+        self.pass(frame);
+        self.replies.expect(Expect::Execute);
+        Ok(Ok(()))
+    }
+
+    fn execute_locally(
+        &mut self,
+        pipeline: &mut Pipeline,
+        name: &str,
+        (reading, formats, sent): (&Arc<Reading>, &[u16], usize),
+        limit: u32,
+    ) -> Result<(), Problem> {
+        let outcome = self.outcome(&pipeline.fetched, reading)?;
+        let mut bytes = Vec::new();
+        let mut suspended = false;
+        let mut tag = outcome.tag;
+        if let Some(table) = outcome.table {
+            let left = table.rows.len().saturating_sub(sent);
+            let n = if limit == 0 { left } else { left.min(limit as usize) };
+            for values in table.rows.iter().skip(sent).take(n) {
+                table::row(&mut bytes, &table.columns, formats, values);
+            }
+            suspended = n < left;
+            if tag == "SELECT" {
+                tag = format!("SELECT {n}");
+            }
+            let portal = Portal::Local { reading: Arc::clone(reading), formats: formats.to_vec(), sent: sent + n };
+            pipeline.open(name, portal);
+        }
+        if suspended {
+            bytes.extend_from_slice(&say::PORTAL_SUSPENDED);
+        } else {
+            say::complete(&mut bytes, &tag);
+        }
+        self.local(bytes, outcome.effect);
+        Ok(())
+    }
+
+    fn close(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<Result<(), Problem>, Garbled> {
+        let (what, name) = target(b'C', frame)?;
+        if what == b'S' {
+            // It may stay on the connection, for whoever prepares the same.
+            let change = Change { name: name.to_owned(), to: None };
+            pipeline.pend(change.clone());
+            self.local(say::CLOSE_COMPLETE.to_vec(), LocalEffect::Change(change));
+            return Ok(Ok(()));
+        }
+        let local = matches!(pipeline.portal(name), Some(Portal::Local { .. }));
+        pipeline.portals.retain(|(known, _)| known != name);
+        if local || self.carried.is_none() {
+            self.local(say::CLOSE_COMPLETE.to_vec(), LocalEffect::Nothing);
+        } else {
+            self.pass(frame);
+            self.replies.expect(Expect::Close { pass: true });
+        }
+        Ok(Ok(()))
+    }
+
+    fn outcome(&self, fetched: &Fetched, reading: &Reading) -> Result<Outcome, Problem> {
+        outcome(&self.desk, fetched, reading)
+    }
+}
+
+/// What becomes of a statement about the gateway.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its rows, if it has any.
+    pub table: Option<Arc<Table>>,
+    /// The tag of its CommandComplete; `SELECT` wants the number of rows behind it.
+    pub tag: String,
+    /// What it changes.
+    pub effect: LocalEffect,
+}
+
+/// Answers a statement about the gateway.
+///
+/// # Errors
+/// What the client is to be told if it cannot be answered.
+pub fn outcome(desk: &Desk<'_>, fetched: &Fetched, reading: &Reading) -> Result<Outcome, Problem> {
+    let done = |tag: &str, effect| Ok(Outcome { table: None, tag: tag.to_owned(), effect });
+    match &reading.local {
+        Some(Local::Set(name, value)) => {
+            let wish = local::wish(name, value.as_deref(), desk.classes)?;
+            let tag = if reading.statement.kind == punctual_core::statement::Kind::Reset { "RESET" } else { "SET" };
+            done(tag, LocalEffect::Wish(wish))
+        }
+        Some(Local::Show(name)) => {
+            let table = Some(Arc::new(desk.wishes.show(name)?));
+            Ok(Outcome { table, tag: "SHOW".to_owned(), effect: LocalEffect::Nothing })
+        }
+        Some(Local::Deallocate(None)) => done("DEALLOCATE ALL", LocalEffect::ForgetAll),
+        Some(Local::Deallocate(Some(name))) => {
+            done("DEALLOCATE", LocalEffect::Change(Change { name: name.clone(), to: None }))
+        }
+        Some(Local::Impossible(problem)) => Err(Problem::clone(problem)),
+        Some(Local::Catalogue) | None => {
+            let answer = fetched.iter().find(|(text, _)| *text == reading.text).map(|(_, answer)| answer.clone());
+            let answer = answer.unwrap_or_else(|| Err(Problem::new(b"XX000", "the answer was not fetched")));
+            Ok(Outcome { table: Some(answer?), tag: "SELECT".to_owned(), effect: LocalEffect::Nothing })
+        }
+    }
+}
+
+impl Pipeline {
+    fn pend(&mut self, change: Change) {
+        self.pending.retain(|pending| pending.name != change.name);
+        self.pending.push(change);
+    }
+
+    fn open(&mut self, name: &str, portal: Portal) {
+        self.portals.retain(|(known, _)| known != name);
+        self.portals.push((name.to_owned(), portal));
+    }
+}
+
+fn no_statement(name: &str) -> Problem {
+    Problem::new(
+        b"26000",
+        match name {
+            "" => "unnamed prepared statement does not exist".to_owned(),
+            name => format!("prepared statement \"{name}\" does not exist"),
+        },
+    )
+}
+
+/// A Parse.
+struct Parse<'a> {
+    name: &'a str,
+    sql: &'a str,
+    types: &'a [u8],
+}
+
+impl<'a> Parse<'a> {
+    fn read(frame: &'a [u8]) -> Result<Parse<'a>, Garbled> {
+        let mut rest = body(frame);
+        let name = frames::split_text(&mut rest).ok_or(Garbled::Short(b'P'))?;
+        let sql = frames::split_text(&mut rest).ok_or(Garbled::Short(b'P'))?;
+        if rest.len() < 2 {
+            return Err(Garbled::Short(b'P'));
+        }
+        Ok(Parse { name, sql, types: rest })
+    }
+}
+
+/// A Bind.
+struct Bind<'a> {
+    portal: &'a str,
+    statement: &'a str,
+    rest: &'a [u8],
+}
+
+impl<'a> Bind<'a> {
+    fn read(frame: &'a [u8]) -> Result<Bind<'a>, Garbled> {
+        let mut rest = body(frame);
+        let portal = frames::split_text(&mut rest).ok_or(Garbled::Short(b'B'))?;
+        let statement = frames::split_text(&mut rest).ok_or(Garbled::Short(b'B'))?;
+        Ok(Bind { portal, statement, rest })
+    }
+
+    /// How many values it brings.
+    fn parameters(&self) -> Result<u16, Garbled> {
+        let mut rest = self.rest;
+        formats(&mut rest)?;
+        short(&mut rest)
+    }
+
+    /// The formats that it wants results in; its parameters must be none.
+    fn result_formats(&self) -> Result<Vec<u16>, Garbled> {
+        let mut rest = self.rest;
+        formats(&mut rest)?;
+        short(&mut rest)?;
+        formats(&mut rest)
+    }
+}
+
+fn short(rest: &mut &[u8]) -> Result<u16, Garbled> {
+    let (number, after) = rest.split_first_chunk::<2>().ok_or(Garbled::Short(b'B'))?;
+    *rest = after;
+    Ok(u16::from_be_bytes(*number))
+}
+
+fn formats(rest: &mut &[u8]) -> Result<Vec<u16>, Garbled> {
+    (0..short(rest)?).map(|_| short(rest)).collect()
+}
+
+/// The portal of an Execute.
+fn portal_of(frame: &[u8]) -> Result<&str, Garbled> {
+    frames::split_text(&mut body(frame)).ok_or(Garbled::Short(b'E'))
+}
+
+/// What a Describe or a Close is about: `S` or `P`, and a name.
+fn target(tag: u8, frame: &[u8]) -> Result<(u8, &str), Garbled> {
+    let (what, mut rest) = body(frame).split_first().ok_or(Garbled::Short(tag))?;
+    if !matches!(what, b'S' | b'P') {
+        return Err(Garbled::Unexpected(*what));
+    }
+    Ok((*what, frames::split_text(&mut rest).ok_or(Garbled::Short(tag))?))
+}

@@ -1,0 +1,196 @@
+//! What is said to a client when something goes wrong: one table from reasons to SQLSTATE and words.
+//!
+//! The codes are those that Postgres itself uses for the like, so that drivers and pools do the right thing: retry on
+//! 53300 and 57P03, drop the connection on 57P01 and class 08.
+
+use std::fmt;
+
+use punctual_core::event::{Abandoned, PinEnd, Refusal};
+use punctual_core::query::SqlState;
+
+use crate::relay::{ConnectError, Garbled};
+
+/// An error or a notice, as a client gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Its code.
+    pub sqlstate: SqlState,
+    /// What went wrong, in one sentence.
+    pub message: String,
+    /// What there is to know besides.
+    pub detail: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// A problem with a code of five characters.
+    pub fn new(code: &[u8; 5], message: impl Into<String>) -> Problem {
+        Problem { sqlstate: SqlState(*code), message: message.into(), detail: None, hint: None }
+    }
+
+    /// With something that is worth knowing.
+    pub fn detail(mut self, detail: impl Into<String>) -> Problem {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// With advice.
+    pub fn hint(mut self, hint: impl Into<String>) -> Problem {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// A query was not run.
+    pub fn refused(because: &Refusal) -> Problem {
+        let (code, hint): (&[u8; 5], &str) = match because {
+            Refusal::WaitingFull { .. } => (b"53300", "Try again later, or raise max_waiting."),
+            Refusal::WaitedTooLong { .. } => (b"53300", "Try again later, add a cluster, or raise wait_limit."),
+            Refusal::NoCluster => (b"57P03", "SELECT * FROM punctual.clusters shows the state of each."),
+            Refusal::NoClusterCouldRun { .. } => (b"57P03", "SELECT * FROM punctual.clusters shows the state of each."),
+            Refusal::ShuttingDown => (b"57P01", "Connect again when it is back."),
+            Refusal::Cancelled => {
+                return Problem::new(b"57014", "canceling statement due to user request").detail(sentence(because));
+            }
+            Refusal::NotItsTurn => (b"55000", "Wait for the end of a query before the next is sent."),
+        };
+        Problem::new(code, format!("the query was not run: {because}")).hint(hint)
+    }
+
+    /// The end of a running query is not waited for.
+    pub fn abandoned(because: &Abandoned, cluster: &str) -> Problem {
+        match because {
+            Abandoned::WillNotStop => Problem::new(b"57014", "canceling statement due to user request")
+                .detail(format!("Cluster {cluster} did not stop working on it; the connection to it was closed.")),
+            Abandoned::ClusterLost { cause } => {
+                Problem::new(b"57P01", format!("the query was lost: cluster {cluster} is gone: {cause}"))
+                    .hint("Whether it had an effect is not known. A query that only reads can be sent again.")
+            }
+            Abandoned::DrainEnded { .. } => {
+                Problem::new(b"57P01", format!("the query was ended: cluster {cluster} has to stop"))
+                    .detail("It did not finish within the time that a draining cluster has.")
+                    .hint("A query that only reads can be sent again.")
+            }
+        }
+    }
+
+    /// A session loses the cluster that it held.
+    pub fn pin_ended(because: &PinEnd, cluster: &str) -> Problem {
+        match because {
+            PinEnd::Idle { limit } => Problem::new(
+                b"25P03",
+                format!("terminating connection: the session held cluster {cluster} for {limit} without using it"),
+            )
+            .hint("End transactions when their work is done."),
+            PinEnd::ClusterLost { cause } => Problem::new(
+                b"57P01",
+                format!("terminating connection: the session held cluster {cluster}, which is gone: {cause}"),
+            ),
+            PinEnd::DrainEnded => Problem::new(
+                b"57P01",
+                format!("terminating connection: the session held cluster {cluster}, which has to stop"),
+            ),
+        }
+    }
+
+    /// A cluster could not be connected to, and the query goes nowhere else.
+    pub fn no_connection(error: &ConnectError, cluster: &str) -> Problem {
+        match error {
+            ConnectError::Refused(refused) => {
+                Problem { sqlstate: refused.sqlstate, ..Problem::new(b"08006", refused.message.clone()) }
+                    .detail(format!("Cluster {cluster} said so."))
+            }
+            error => Problem::new(b"08006", format!("no connection to cluster {cluster}: {error}")),
+        }
+    }
+
+    /// The connection to a cluster broke under a query.
+    pub fn connection_lost(why: &Loss, cluster: &str) -> Problem {
+        Problem::new(b"08006", format!("the connection to cluster {cluster} was lost: {why}"))
+            .hint("Whether the query had an effect is not known. One that only reads can be sent again.")
+    }
+
+    /// A statement that no cluster is there for.
+    pub fn no_cluster() -> Problem {
+        Problem::refused(&Refusal::NoCluster)
+    }
+
+    /// The session ends because the gateway does.
+    pub fn farewell() -> Problem {
+        Problem::new(b"57P01", "terminating connection: the gateway is shutting down")
+    }
+
+    /// A client broke the protocol.
+    pub fn garbled(garbled: &Garbled) -> Problem {
+        Problem::new(b"08P01", format!("this is not the Postgres protocol: {garbled}"))
+    }
+}
+
+/// How a connection to a cluster broke.
+#[derive(Debug)]
+pub enum Loss {
+    /// The cluster hung up.
+    HungUp,
+    /// The system reports an error.
+    Broken(std::io::Error),
+    /// The cluster said goodbye with this.
+    Goodbye(String),
+    /// The cluster does not keep to the protocol.
+    Garbled(Garbled),
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loss::HungUp => f.write_str("it hung up"),
+            Loss::Broken(cause) => cause.fmt(f),
+            Loss::Goodbye(message) => write!(f, "it said \"{message}\""),
+            Loss::Garbled(garbled) => garbled.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.sqlstate.code())
+    }
+}
+
+/// A reason as a sentence of its own.
+fn sentence(reason: &impl fmt::Display) -> String {
+    let text = reason.to_string();
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), chars.as_str()),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::event::LossCause;
+    use punctual_core::time::Span;
+
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_its_code() {
+        let code = |because| Problem::refused(&because).sqlstate.code().to_owned();
+        assert_eq!(code(Refusal::WaitingFull { limit: 7 }), "53300");
+        assert_eq!(code(Refusal::WaitedTooLong { limit: Span::from_secs(1) }), "53300");
+        assert_eq!(code(Refusal::NoCluster), "57P03");
+        assert_eq!(code(Refusal::NoClusterCouldRun { tried: 2 }), "57P03");
+        assert_eq!(code(Refusal::ShuttingDown), "57P01");
+        assert_eq!(code(Refusal::Cancelled), "57014");
+    }
+
+    #[test]
+    fn reasons_read_as_sentences() {
+        let problem = Problem::refused(&Refusal::WaitedTooLong { limit: Span::from_secs(90) });
+        assert_eq!(problem.message, "the query was not run: no cluster had room for it within 90s");
+        let problem = Problem::abandoned(&Abandoned::ClusterLost { cause: LossCause::Exited }, "a");
+        assert_eq!(problem.message, "the query was lost: cluster a is gone: its process ended");
+        let problem = Problem::refused(&Refusal::Cancelled);
+        assert_eq!(problem.detail.as_deref(), Some("It was cancelled while it waited."));
+    }
+}

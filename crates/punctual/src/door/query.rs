@@ -1,0 +1,458 @@
+//! The way of one query through its session: verdict, connection, relay, end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_core::Event;
+use punctual_core::class::{Origin, classify};
+use punctual_core::event::{Abandoned, Outcome, Refusal};
+use punctual_core::id::QueryId;
+use punctual_core::query::{Query, SqlState};
+use punctual_core::statement::Kind;
+
+use super::frames as say;
+use super::local;
+use super::plan::Pipeline;
+use super::problem::{Loss, Problem};
+use super::pump::{Happening, Pump};
+use super::reading::Reading;
+use super::relaying::{Attempt, Ended};
+use super::replies::Replies;
+use super::session::{Over, Session};
+use super::unit::End;
+use crate::link::{About, Order, Report};
+use crate::relay::{ConnectError, Lease, Pool};
+
+/// How often a connection to any cluster is tried for.
+const TRIES: u32 = 3;
+
+/// What a client sent, to be run.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// A simple query.
+    Simple {
+        /// Its frame.
+        frame: Vec<u8>,
+        /// Its text.
+        reading: Arc<Reading>,
+    },
+    /// Part of a pipeline.
+    Pipeline {
+        /// Its frames.
+        segment: Vec<u8>,
+        /// How it ends.
+        end: End,
+        /// What it counts as.
+        reading: Arc<Reading>,
+        /// False if it is Parse and Describe alone.
+        counts: bool,
+    },
+}
+
+/// What the dispatcher decided.
+enum Verdict {
+    Run(Arc<Pool>),
+    Refused(Refusal),
+}
+
+/// What came of the wish for a connection.
+enum Had {
+    Lease(Box<Lease>),
+    /// Wait for another verdict.
+    Bounced,
+    /// The query has ended.
+    Ended,
+}
+
+impl Work {
+    fn reading(&self) -> &Arc<Reading> {
+        match self {
+            Work::Simple { reading, .. } | Work::Pipeline { reading, .. } => reading,
+        }
+    }
+
+    /// True if the client waits for ReadyForQuery after it.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self, Work::Simple { .. } | Work::Pipeline { end: End::Sync, .. })
+    }
+
+    /// True if running it a second time does no harm.
+    fn is_harmless(&self) -> bool {
+        let statement = &self.reading().statement;
+        let reads = matches!(
+            statement.kind,
+            Kind::Empty | Kind::Select | Kind::Explain | Kind::Begin | Kind::Set | Kind::Reset | Kind::Show
+        );
+        match self {
+            Work::Simple { .. } => reads && statement.count <= 1,
+            Work::Pipeline { counts, .. } => !counts || reads,
+        }
+    }
+}
+
+impl Session {
+    /// Runs what counts as a query.
+    pub(super) async fn query(&mut self, work: Work) -> Result<(), Over> {
+        let id = self.shared.next_query();
+        self.last = Arc::clone(work.reading());
+        let (query, about) = self.describe(id, work.reading());
+        self.running.store(id.0, Ordering::Relaxed);
+        self.report(Report::Arrived { query, about }).await?;
+        let placed = self.place(id, &work).await;
+        self.running.store(0, Ordering::Relaxed);
+        if let Some(because) = self.pin_ended.take() {
+            return Err(self.end_pin(&because));
+        }
+        placed
+    }
+
+    /// What the dispatcher and history are told of a query. What its comment asks for in vain is told to the client.
+    fn describe(&mut self, id: QueryId, reading: &Reading) -> (Query, About) {
+        let classes = self.shared.classes();
+        let (statement, tag) = (&reading.statement, &reading.statement.tag);
+        if let Some(unreadable) = &tag.unreadable {
+            let problem = Problem::new(b"01000", format!("the comment's \"{unreadable}\" cannot be read"));
+            self.say(say::Severity::Warning, &problem.hint("A duration has a unit: 250ms, 2s, 30m, 1.5h."));
+        }
+        if let Some(name) = tag.class.as_deref().filter(|name| punctual_core::class::find(&classes, name).is_none()) {
+            let problem = Problem::new(b"01000", format!("there is no class \"{name}\", which the comment asks for"));
+            self.say(say::Severity::Warning, &problem.hint(format!("The classes are {}.", local::names(&classes))));
+        }
+        let who = &self.who;
+        let origin = Origin { user: &who.user, database: &who.database, application: &who.application };
+        let (class, _) = classify(&classes, self.wishes.chosen(&classes), origin, statement);
+        let of_class = classes.get(class.0 as usize).and_then(|class| class.slo);
+        let slo = tag.slo.or(self.wishes.slo).or(of_class);
+        let (session, fingerprint, kind) = (self.id, statement.fingerprint, statement.kind);
+        let about = About {
+            user: Arc::clone(&who.user),
+            database: Arc::clone(&who.database),
+            application: Arc::clone(&who.application),
+            text: Arc::clone(&reading.text),
+            shape: Arc::clone(&reading.shape),
+        };
+        (Query { id, session, fingerprint, kind, class, slo }, about)
+    }
+
+    /// Waits for verdicts until one leads somewhere.
+    async fn place(&mut self, id: QueryId, work: &Work) -> Result<(), Over> {
+        loop {
+            let pool = match self.verdict(id).await? {
+                Verdict::Run(pool) => pool,
+                Verdict::Refused(because) => {
+                    self.fail(&Problem::refused(&because), work.is_whole());
+                    return Ok(());
+                }
+            };
+            if self.pin_ended.is_some() {
+                let code = SqlState(*b"57P01");
+                self.finished(id, Outcome::Failed { sqlstate: code, rows: 0, bytes: 0 }, false).await?;
+                return Ok(());
+            }
+            if let Some(lease) = self.held.take() {
+                return self.run(Some(id), work, lease).await;
+            }
+            match self.connect(id, &pool, work).await? {
+                Had::Lease(lease) => return self.run(Some(id), work, *lease).await,
+                Had::Bounced => {}
+                Had::Ended => return Ok(()),
+            }
+        }
+    }
+
+    /// What happens next while nothing is relayed.
+    async fn happening(&mut self) -> Happening {
+        let client_limit = self.shared.door().max_message;
+        let (client, mailbox) = (&mut self.client, &mut self.mailbox);
+        Pump { client, mailbox, cluster: None, client_limit }.next().await
+    }
+
+    async fn verdict(&mut self, id: QueryId) -> Result<Verdict, Over> {
+        loop {
+            match self.happening().await {
+                Happening::Order(Order::Run { query, on }) if query == id => return Ok(Verdict::Run(on)),
+                Happening::Order(Order::Refuse { query, because }) if query == id => {
+                    return Ok(Verdict::Refused(because));
+                }
+                Happening::Order(Order::EndPin { because }) => self.pin_ended = Some(because),
+                Happening::Order(Order::Farewell) => self.farewell = true,
+                Happening::ClientGone => return self.desert(id).await,
+                Happening::Orphaned => return Err(self.fatal(&Problem::farewell())),
+                Happening::Order(_) | Happening::Client | Happening::Cluster | Happening::ClusterGone(_) => {}
+            }
+        }
+    }
+
+    /// The client has hung up while its query waited. It may have been placed in the meantime; then it ends here.
+    async fn desert(&mut self, id: QueryId) -> Result<Verdict, Over> {
+        self.report_end().await;
+        // Once the driver answers this, all its orders from before are in the mailbox.
+        let _ = self.link.any_cluster().await;
+        while let Ok(order) = self.mailbox.try_recv() {
+            if matches!(order, Order::Run { query, .. } if query == id) {
+                let outcome = Outcome::Failed { sqlstate: SqlState(*b"57014"), rows: 0, bytes: 0 };
+                self.finished(id, outcome, false).await?;
+                break;
+            }
+        }
+        Err(Over)
+    }
+
+    /// Has a connection from the pool that the verdict named.
+    async fn connect(&mut self, id: QueryId, pool: &Arc<Pool>, work: &Work) -> Result<Had, Over> {
+        let (who, variables) = (self.who.clone(), Arc::clone(&self.standing.variables));
+        let mut lease = std::pin::pin!(pool.lease_with(&who.user, &who.database, &variables));
+        let cancelled = SqlState(*b"57014");
+        loop {
+            let happening = tokio::select! {
+                biased;
+                had = &mut lease => match had {
+                    Ok(lease) => return Ok(Had::Lease(Box::new(lease))),
+                    Err(error) => return self.no_connection(id, pool, error, work).await,
+                },
+                happening = self.happening() => happening,
+            };
+            match happening {
+                Happening::Order(Order::Cancel { query }) if query == id => {
+                    self.finished(id, Outcome::Failed { sqlstate: cancelled, rows: 0, bytes: 0 }, false).await?;
+                    self.fail(&Problem::refused(&Refusal::Cancelled), work.is_whole());
+                    return Ok(Had::Ended);
+                }
+                Happening::Order(Order::Abandon { query, because }) if query == id => {
+                    self.fail(&Problem::abandoned(&because, pool.name()), work.is_whole());
+                    return Ok(Had::Ended);
+                }
+                Happening::Order(Order::Farewell) => self.farewell = true,
+                Happening::ClientGone => {
+                    self.report_end().await;
+                    self.finished(id, Outcome::Failed { sqlstate: cancelled, rows: 0, bytes: 0 }, false).await?;
+                    return Err(Over);
+                }
+                Happening::Orphaned => return Err(self.fatal(&Problem::farewell())),
+                _ => {}
+            }
+        }
+    }
+
+    /// No connection could be had. If that is the client's fault it is told; otherwise the query goes elsewhere.
+    async fn no_connection(
+        &mut self,
+        id: QueryId,
+        pool: &Arc<Pool>,
+        error: ConnectError,
+        work: &Work,
+    ) -> Result<Had, Over> {
+        tracing::info!(query = id.0, cluster = pool.name(), %error, "no connection for a query");
+        if error.is_the_clients() {
+            let problem = Problem::no_connection(&error, pool.name());
+            self.finished(id, Outcome::Failed { sqlstate: problem.sqlstate, rows: 0, bytes: 0 }, false).await?;
+            self.fail(&problem, work.is_whole());
+            return Ok(Had::Ended);
+        }
+        self.report(Report::Happened(Event::Bounced { query: id, cluster: pool.cluster() })).await?;
+        if !matches!(error, ConnectError::Closed) {
+            self.report(Report::Doubtful { pool: Arc::clone(pool) }).await?;
+        }
+        Ok(Had::Bounced)
+    }
+
+    /// Runs what does not count as a query, on the connection that the session holds or on any.
+    pub(super) async fn uncounted(&mut self, work: Work) -> Result<(), Over> {
+        if let Some(lease) = self.held.take() {
+            return self.run(None, &work, lease).await;
+        }
+        let mut failure = Problem::no_cluster();
+        for _ in 0..TRIES {
+            let Ok(pool) = self.link.any_cluster().await else { return Err(self.fatal(&Problem::farewell())) };
+            let Some(pool) = pool else { break };
+            let (who, variables) = (self.who.clone(), Arc::clone(&self.standing.variables));
+            match pool.lease_with(&who.user, &who.database, &variables).await {
+                Ok(lease) => return self.run(None, &work, lease).await,
+                Err(error) => {
+                    failure = Problem::no_connection(&error, pool.name());
+                    if error.is_the_clients() {
+                        break;
+                    }
+                    self.report(Report::Doubtful { pool }).await?;
+                }
+            }
+        }
+        self.fail(&failure, work.is_whole());
+        Ok(())
+    }
+
+    /// Runs work on a connection, and once more on a fresh one if the first turns out to have died while it lay idle.
+    async fn run(&mut self, id: Option<QueryId>, work: &Work, mut lease: Lease) -> Result<(), Over> {
+        self.wishes.cluster = Some(Arc::from(lease.pool().name()));
+        let mut attempt = self.attempt(id, work, &mut lease).await?;
+        let died_idle = matches!(attempt.ended, Ended::Lost(Loss::HungUp | Loss::Broken(_)))
+            && !attempt.replies.began
+            && !attempt.extended;
+        if died_idle && lease.reused && !self.standing.is_pinned() && work.is_harmless() {
+            self.pipeline.start_over();
+            let pool = Arc::clone(lease.pool());
+            match pool.lease_new(&self.who.user, &self.who.database).await {
+                Ok(fresh) => {
+                    lease = fresh;
+                    attempt = self.attempt(id, work, &mut lease).await?;
+                }
+                Err(error) => tracing::info!(cluster = pool.name(), %error, "no second connection for a query"),
+            }
+        }
+        match attempt.ended {
+            Ended::Ready { status, pass } => self.conclude(id, work, lease, attempt, status, pass).await,
+            Ended::Lost(_) | Ended::Abandoned(_) | Ended::Refused(_) | Ended::Deserted => {
+                self.break_off(id, lease, attempt).await
+            }
+        }
+    }
+
+    /// The cluster is ready again: takes note of what the work did, tells client and driver, lets the connection go.
+    async fn conclude(
+        &mut self,
+        id: Option<QueryId>,
+        work: &Work,
+        mut lease: Lease,
+        attempt: Attempt,
+        status: u8,
+        pass: bool,
+    ) -> Result<(), Over> {
+        let Attempt { replies, mut approved, .. } = attempt;
+        self.settle(work, &mut lease, &replies, status, &mut approved);
+        if pass {
+            approved += 6;
+            self.pipeline = Pipeline::default();
+        } else {
+            self.pipeline.settle();
+            self.skipping |= replies.error.is_some();
+        }
+        self.write_on(&mut lease, &mut approved).await;
+        let pinned = self.standing.is_pinned() && !self.client.gone;
+        if let Some(id) = id {
+            let (rows, bytes) = (replies.rows, replies.bytes);
+            let outcome = match replies.error {
+                None => Outcome::Finished { rows, bytes },
+                Some(sqlstate) => Outcome::Failed { sqlstate, rows, bytes },
+            };
+            self.running.store(0, Ordering::Relaxed);
+            self.finished(id, outcome, pinned).await?;
+        }
+        if pinned {
+            // A cancel that comes late must not hit the next query here.
+            if let Some(cancelling) = self.cancelling.take() {
+                let _ = cancelling.await;
+            }
+            self.held = Some(lease);
+        } else if self.standing.is_pinned() {
+            // Its client is gone in the middle of a transaction.
+            drop(lease);
+        } else {
+            self.cancelling = None;
+            lease.give_back();
+        }
+        if self.client.gone { Err(Over) } else { Ok(()) }
+    }
+
+    /// Takes note of what the work did to the session and its connection.
+    fn settle(&mut self, work: &Work, lease: &mut Lease, replies: &Replies, status: u8, approved: &mut usize) {
+        let one;
+        let ran: &[Arc<Reading>] = match work {
+            Work::Simple { reading, .. } => {
+                lease.carried.unnamed = None;
+                one = [Arc::clone(reading)];
+                &one
+            }
+            Work::Pipeline { .. } => &self.pipeline.executed,
+        };
+        let aftermath = self.standing.after(status, replies.error.is_some(), replies.last, ran);
+        lease.carried.variables = Arc::clone(&self.standing.variables);
+        if aftermath.forgot_statements {
+            self.statements.forget_all();
+            lease.carried.forget_all();
+        }
+        if aftermath.redress {
+            lease.carried.variables = Arc::default();
+        }
+        if aftermath.reset {
+            self.wishes.reset();
+        }
+        if let Some(why) = aftermath.newly_stuck {
+            let message = format!("the session keeps its connection to cluster {} from now on", lease.pool().name());
+            let mut notice = Vec::new();
+            let problem = Problem::new(b"00000", message).detail(format!("Because {why}."));
+            say::problem(&mut notice, say::Severity::Notice, &problem);
+            lease.input.insert(*approved, &notice);
+            *approved += notice.len();
+        }
+        self.wishes.pinned = match self.standing.stuck {
+            Some(why) => Some(why.to_string()),
+            None => (status != b'I').then(|| "a transaction is open".to_owned()),
+        };
+    }
+
+    /// The cluster will not be ready any more: tells client and driver, and closes the connection.
+    async fn break_off(&mut self, id: Option<QueryId>, mut lease: Lease, attempt: Attempt) -> Result<(), Over> {
+        let Attempt { ended, replies, approved, whole, .. } = attempt;
+        let (pool, was_stuck) = (Arc::clone(lease.pool()), self.standing.stuck.is_some());
+        self.client.out.extend(lease.input.take(approved));
+        drop(lease);
+        self.standing.lost();
+        self.wishes.pinned = None;
+        let problem = match (&ended, &replies.goodbye) {
+            (Ended::Abandoned(because), _) => Problem::abandoned(because, pool.name()),
+            (Ended::Refused(problem), _) => problem.clone(),
+            (Ended::Lost(_), Some(goodbye)) => Problem {
+                sqlstate: goodbye.sqlstate,
+                ..Problem::connection_lost(&Loss::Goodbye(goodbye.message.clone()), pool.name())
+            },
+            (Ended::Lost(loss), None) => Problem::connection_lost(loss, pool.name()),
+            (Ended::Ready { .. } | Ended::Deserted, _) => Problem::connection_lost(&Loss::HungUp, pool.name()),
+        };
+        let reported = matches!(ended, Ended::Abandoned(_));
+        if let Some(id) = id.filter(|_| !reported) {
+            let going = problem.sqlstate.0.starts_with(b"57P0") || problem.sqlstate.0.starts_with(b"08");
+            let outcome = match &ended {
+                Ended::Lost(_) | Ended::Deserted if going => Outcome::Lost,
+                _ => Outcome::Failed { sqlstate: problem.sqlstate, rows: replies.rows, bytes: replies.bytes },
+            };
+            self.running.store(0, Ordering::Relaxed);
+            self.finished(id, outcome, false).await?;
+        }
+        if matches!(ended, Ended::Lost(_)) {
+            self.report(Report::Doubtful { pool }).await?;
+        }
+        if self.client.gone {
+            return Err(Over);
+        }
+        if replies.is_cut() {
+            // In the middle of a message nothing can be said.
+            return Err(Over);
+        }
+        if was_stuck {
+            return Err(self.fatal(&problem));
+        }
+        self.fail(&problem, whole);
+        Ok(())
+    }
+
+    /// Tells the client that its query failed; `whole`: and that the session is ready, since the client waits for it.
+    fn fail(&mut self, problem: &Problem, whole: bool) {
+        self.say(say::Severity::Error, problem);
+        self.pipeline = Pipeline::default();
+        if whole {
+            self.say_ready();
+        } else {
+            self.skipping = true;
+        }
+    }
+
+    async fn finished(&mut self, query: QueryId, outcome: Outcome, pinned: bool) -> Result<(), Over> {
+        self.report(Report::Happened(Event::Finished { query, outcome, pinned })).await
+    }
+}
+
+impl From<Abandoned> for Ended {
+    fn from(because: Abandoned) -> Ended {
+        Ended::Abandoned(because)
+    }
+}

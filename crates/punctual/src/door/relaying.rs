@@ -1,0 +1,324 @@
+//! One attempt at running work on one connection: frames go out, replies come back, until the cluster is ready again
+//! or will not be any more.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use punctual_core::event::Abandoned;
+use punctual_core::id::QueryId;
+
+use super::problem::{Loss, Problem};
+use super::pump::{ClusterSide, Happening, OUTGOING, Outgoing, Pump};
+use super::query::Work;
+use super::replies::{Expect, Replies, Step};
+use super::session::{Over, Session};
+use super::unit::{self, End, Next};
+use crate::link::Order;
+use crate::relay::carried::Variables;
+use crate::relay::{Lease, cancel, frames};
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// The cluster is ready, with this transaction status; whether the client is to hear of it.
+    Ready {
+        /// `I`, `T` or `E`.
+        status: u8,
+        /// Whether the client is to hear of it.
+        pass: bool,
+    },
+    /// The connection broke.
+    Lost(Loss),
+    /// The driver does not want it waited for.
+    Abandoned(Abandoned),
+    /// The connection could not be made what the session needs.
+    Refused(Problem),
+    /// The client hung up while the cluster waits for more of it.
+    Deserted,
+}
+
+/// An attempt that has ended.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    /// How.
+    pub ended: Ended,
+    /// What came.
+    pub replies: Replies,
+    /// How much of the connection's input may go to the client.
+    pub approved: usize,
+    /// True if the client has sent all of the unit, and waits for ReadyForQuery.
+    pub whole: bool,
+    /// True if more of the client's went out than the work itself.
+    pub extended: bool,
+}
+
+/// A unit on its way.
+struct Way {
+    replies: Replies,
+    outgoing: Outgoing,
+    approved: usize,
+    /// True if more of the unit may come from the client.
+    open: bool,
+    extended: bool,
+    /// What is left of a CopyData that passed in part.
+    copy_rest: usize,
+}
+
+impl Way {
+    fn ends(self, ended: Ended) -> Attempt {
+        let Way { replies, approved, open, extended, .. } = self;
+        Attempt { ended, replies, approved, whole: !open, extended }
+    }
+}
+
+impl Session {
+    /// Runs work on a connection that may have to be made ready for the session first.
+    pub(super) async fn attempt(
+        &mut self,
+        id: Option<QueryId>,
+        work: &Work,
+        lease: &mut Lease,
+    ) -> Result<Attempt, Over> {
+        if let Some(mut failed) = self.dress(id, lease).await? {
+            failed.whole = work.is_whole();
+            return Ok(failed);
+        }
+        let mut way = Way {
+            replies: std::mem::take(&mut self.unasked),
+            outgoing: Outgoing::default(),
+            approved: 0,
+            open: false,
+            extended: false,
+            copy_rest: 0,
+        };
+        match work {
+            Work::Simple { frame, .. } => {
+                way.replies.begin_simple();
+                way.outgoing = Outgoing::of(frame.clone());
+            }
+            Work::Pipeline { segment, end, counts, .. } => {
+                self.pipeline.change_connection();
+                let (carried, out) = (&mut lease.carried, &mut way.outgoing.bytes);
+                if let Err(garbled) = self.plan(segment, Some(carried), &mut way.replies, out) {
+                    return Err(self.garbled(&garbled));
+                }
+                if *counts {
+                    way.open = *end != End::Sync;
+                } else if *end != End::Sync {
+                    // It leaves nothing behind: the connection is given back, and the client goes on without it.
+                    out.extend_from_slice(&frames::SYNC);
+                    way.replies.expect(Expect::Ready { pass: false });
+                }
+            }
+        }
+        let mut attempt = self.relay(id, lease, way).await?;
+        if let Work::Pipeline { end, counts: false, .. } = work {
+            attempt.whole = *end == End::Sync;
+        }
+        Ok(attempt)
+    }
+
+    /// Gives a connection the variables that the session has; Some if that failed.
+    async fn dress(&mut self, id: Option<QueryId>, lease: &mut Lease) -> Result<Option<Attempt>, Over> {
+        let wanted = Arc::clone(&self.standing.variables);
+        if self.standing.status != b'I' || Arc::ptr_eq(&lease.carried.variables, &wanted) {
+            return Ok(None);
+        }
+        if lease.carried.variables == wanted {
+            lease.carried.variables = wanted;
+            return Ok(None);
+        }
+        let (bytes, may_fail) = dressing(&lease.carried.variables, &wanted);
+        lease.carried.unnamed = None;
+        let way = Way {
+            replies: Replies::muted(may_fail.len()),
+            outgoing: Outgoing::of(bytes),
+            approved: 0,
+            open: false,
+            extended: false,
+            copy_rest: 0,
+        };
+        let mut attempt = self.relay(id, lease, way).await?;
+        if !matches!(attempt.ended, Ended::Ready { .. }) {
+            return Ok(Some(attempt));
+        }
+        let failed = attempt.replies.muted.iter().find(|(at, _)| may_fail.get(*at) != Some(&true));
+        if let Some((_, error)) = failed {
+            let message = format!("cluster {} does not take a SET of this session: {error}", lease.pool().name());
+            attempt.ended = Ended::Refused(Problem::new(&error.sqlstate.0, message));
+            return Ok(Some(attempt));
+        }
+        lease.carried.variables = wanted;
+        Ok(None)
+    }
+
+    /// Relays until the cluster is ready or will not be.
+    async fn relay(&mut self, id: Option<QueryId>, lease: &mut Lease, mut way: Way) -> Result<Attempt, Over> {
+        loop {
+            let client_limit = if way.replies.copying_in && way.outgoing.len() > OUTGOING {
+                0
+            } else {
+                self.shared.door().max_message
+            };
+            let Way { outgoing, approved, .. } = &mut way;
+            let cluster = Some(ClusterSide { connection: lease, approved, outgoing });
+            let (client, mailbox) = (&mut self.client, &mut self.mailbox);
+            match (Pump { client, mailbox, cluster, client_limit }).next().await {
+                Happening::Cluster => {
+                    let step = way.replies.scan(&mut lease.input, &mut way.approved);
+                    if !way.replies.notes.is_empty() || way.replies.is_skipping() {
+                        self.take_notes(&mut way.replies, Some(lease));
+                    }
+                    match step {
+                        Ok(Step::Ready { status, pass }) => return Ok(way.ends(Ended::Ready { status, pass })),
+                        Ok(Step::More) => {}
+                        Err(garbled) => return Ok(way.ends(Ended::Lost(Loss::Garbled(garbled)))),
+                    }
+                    if way.replies.copying_in {
+                        self.forward(lease, &mut way)?;
+                    }
+                }
+                Happening::Client => self.forward(lease, &mut way)?,
+                Happening::ClusterGone(loss) => return Ok(way.ends(Ended::Lost(loss))),
+                Happening::ClientGone => {
+                    if !self.ended {
+                        self.report_end().await;
+                    }
+                    if way.open || way.replies.copying_in {
+                        return Ok(way.ends(Ended::Deserted));
+                    }
+                    self.cancel(lease);
+                }
+                Happening::Order(Order::Cancel { query }) if Some(query) == id => self.cancel(lease),
+                Happening::Order(Order::Abandon { query, because }) if Some(query) == id => {
+                    return Ok(way.ends(Ended::Abandoned(because)));
+                }
+                Happening::Order(Order::Farewell) => self.farewell = true,
+                Happening::Order(Order::EndPin { because }) => self.pin_ended = Some(because),
+                Happening::Order(_) => {}
+                Happening::Orphaned => return Ok(way.ends(Ended::Deserted)),
+            }
+        }
+    }
+
+    /// Sends on what the client sends while its unit is under way: CopyData, or more of an open pipeline. The next unit
+    /// stays where it is.
+    fn forward(&mut self, lease: &mut Lease, way: &mut Way) -> Result<(), Over> {
+        way.open |= std::mem::take(&mut way.replies.reopened);
+        loop {
+            if way.replies.copying_in {
+                let (n, over) = match unit::copy_data(self.client.input.filled(), &mut way.copy_rest) {
+                    Ok(moved) => moved,
+                    Err(garbled) => return Err(self.garbled(&garbled)),
+                };
+                way.extended |= n > 0;
+                way.outgoing.bytes.extend_from_slice(&self.client.input.filled()[..n]);
+                self.client.input.consume(n);
+                if !over {
+                    return Ok(());
+                }
+                way.replies.copying_in = false;
+                self.seen = 0;
+            }
+            if !way.open {
+                return Ok(());
+            }
+            let max = self.shared.door().max_message;
+            match unit::next(self.client.input.filled(), &mut self.seen, max) {
+                Err(garbled) => return Err(self.garbled(&garbled)),
+                Ok(Next::Partial) => return Ok(()),
+                Ok(Next::Stray(n)) => self.client.input.consume(n),
+                Ok(Next::Segment(n, end)) => {
+                    let segment = self.client.input.take(n);
+                    let out = &mut way.outgoing.bytes;
+                    if let Err(garbled) = self.plan(&segment, Some(&mut lease.carried), &mut way.replies, out) {
+                        return Err(self.garbled(&garbled));
+                    }
+                    way.extended = true;
+                    way.open = end != End::Sync;
+                }
+                Ok(Next::Terminate) => return Err(Over),
+                Ok(Next::Simple(_) | Next::Call(_)) => {
+                    let problem = Problem::new(b"08P01", "a simple query was sent in the middle of a pipeline");
+                    return Err(self.fatal(&problem.hint("A pipeline ends with a Sync.")));
+                }
+            }
+        }
+    }
+
+    /// Asks the cluster to stop what runs on a connection, once.
+    fn cancel(&mut self, lease: &mut Lease) {
+        if lease.tainted && self.cancelling.is_some() {
+            return;
+        }
+        lease.tainted = true;
+        let Some(key) = lease.key.clone() else { return };
+        let within = self.shared.door().connect_within;
+        self.cancelling = Some(tokio::spawn(async move {
+            if let Err(error) = cancel(&key, within).await {
+                tracing::warn!(%error, "a cancel did not reach its cluster");
+            }
+        }));
+    }
+
+    /// Writes what may go to the client, as far as it takes it; the rest is kept for it, so that the connection can go.
+    pub(super) async fn write_on(&mut self, lease: &mut Lease, approved: &mut usize) {
+        let mut outgoing = Outgoing::default();
+        let cluster = Some(ClusterSide { connection: lease, approved, outgoing: &mut outgoing });
+        let (client, mailbox) = (&mut self.client, &mut self.mailbox);
+        let mut pump = Pump { client, mailbox, cluster, client_limit: 0 };
+        std::future::poll_fn(|cx| {
+            let _ = pump.poll_to_client(cx);
+            Poll::Ready(())
+        })
+        .await;
+        if *approved > 0 {
+            self.client.out.extend(lease.input.take(*approved));
+            *approved = 0;
+        }
+    }
+}
+
+/// The statements that turn one set of variables into another: their frames, and for each whether it may fail without
+/// harm.
+///
+/// A cluster may not know what a driver sets at start-up (an engine that is not Postgres); what a SET has done once
+/// must be done again.
+fn dressing(from: &Variables, to: &Variables) -> (Vec<u8>, Vec<bool>) {
+    let (mut out, mut may_fail) = (Vec::new(), Vec::new());
+    let mut send = |sql: &str, harmless: bool| {
+        frames::query(&mut out, sql);
+        may_fail.push(harmless);
+    };
+    if *from != Variables::default() {
+        send("RESET ALL", from.set.is_empty());
+    }
+    for (name, value) in &to.start_up {
+        // Unlike SET, it reads a list as the start-up message does.
+        send(&format!("SELECT set_config('{name}', {}, false)", quoted(value)), true);
+    }
+    to.set.iter().for_each(|(_, sql)| send(sql, false));
+    (out, may_fail)
+}
+
+/// A string literal that means `value` whatever standard_conforming_strings says.
+fn quoted(value: &str) -> String {
+    let doubled = value.replace('\'', "''");
+    if doubled.contains('\\') { format!("E'{}'", doubled.replace('\\', "\\\\")) } else { format!("'{doubled}'") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_said_again_behind_a_reset() {
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        let to = Variables { start_up: vec![pair("timezone", "it's\\")], set: vec![pair("a", "set a = 1")] };
+        let (out, may_fail) = dressing(&Variables::default(), &to);
+        let text = String::from_utf8_lossy(&out).into_owned();
+        assert!(text.contains("SELECT set_config('timezone', E'it''s\\\\', false)") && text.contains("set a = 1"));
+        assert_eq!(may_fail, [true, false]);
+        assert_eq!(dressing(&to, &Variables::default()).1, [false]);
+    }
+}

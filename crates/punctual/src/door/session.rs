@@ -1,0 +1,428 @@
+//! A session: one client's connection, from its welcome to its end, in one task.
+//!
+//! ```text
+//!   idle ──▶ a unit came ──▶ about the gateway? ──▶ answer                                   ──▶ idle
+//!                       ├──▶ counts as a query? ──▶ Arrived ─▶ verdict ─▶ lease ─▶ relay ─▶ Finished ──▶ idle
+//!                       └──▶ Parse and Describe alone ──▶ lease at any cluster ─▶ relay      ──▶ idle
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_core::Event;
+use punctual_core::event::PinEnd;
+use punctual_core::id::SessionId;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::client::Client;
+use super::frames as say;
+use super::local::Wishes;
+use super::plan::{Desk, Fetched, Pipeline, Planner, is_local, outcome};
+use super::problem::Problem;
+use super::pump::{ClusterSide, Happening, Outgoing, Pump};
+use super::query::Work;
+use super::reading::{Local, Reading, Readings};
+use super::replies::{LocalEffect, Note, Replies};
+use super::shared::Shared;
+use super::standing::Standing;
+use super::statements::Statements;
+use super::table::{self, Question, Table};
+use super::unit::{self, End, Next};
+use crate::link::{Link, Order, Report};
+use crate::relay::carried::Carried;
+use crate::relay::{Garbled, Lease};
+
+/// How long a session that ends waits for its client to take the last words.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Memory that an idle session keeps for its client's next message.
+const KEPT_INPUT: usize = 8 << 10;
+
+/// The session is over; the client has been told why if it can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Over;
+
+/// Who is at the other end.
+#[derive(Clone, Debug)]
+pub(super) struct Who {
+    /// The user.
+    pub user: Arc<str>,
+    /// The database.
+    pub database: Arc<str>,
+    /// The application's name.
+    pub application: Arc<str>,
+}
+
+/// A session.
+pub(super) struct Session {
+    pub(super) id: SessionId,
+    pub(super) who: Who,
+    pub(super) link: Link,
+    pub(super) shared: Arc<Shared>,
+    pub(super) client: Client,
+    pub(super) mailbox: mpsc::Receiver<Order>,
+    /// The query that a cancel request is about; 0: none.
+    pub(super) running: Arc<AtomicU64>,
+    pub(super) statements: Statements,
+    pub(super) readings: Readings,
+    pub(super) wishes: Wishes,
+    pub(super) standing: Standing,
+    /// The connection that it holds, and what is left of a message that the cluster sent unasked.
+    pub(super) held: Option<Lease>,
+    pub(super) unasked: Replies,
+    /// The pipeline that is open.
+    pub(super) pipeline: Pipeline,
+    /// What the last query was, for an Execute of a portal from before.
+    pub(super) last: Arc<Reading>,
+    /// How far the client's input has been looked at.
+    pub(super) seen: usize,
+    /// True from an error in a pipeline to its Sync.
+    pub(super) skipping: bool,
+    pub(super) farewell: bool,
+    pub(super) pin_ended: Option<PinEnd>,
+    pub(super) cancelling: Option<JoinHandle<()>>,
+    /// True once the driver has been told of the end.
+    pub(super) ended: bool,
+}
+
+impl Session {
+    /// Serves the client until it or the session is done. The driver is told of the end by whoever holds the session's
+    /// place, unless it has been already.
+    pub(super) async fn live(mut self) -> bool {
+        while self.turn().await.is_ok() {}
+        if !self.client.gone {
+            let _ = tokio::time::timeout(LAST_WORDS, self.client.flush()).await;
+        }
+        self.ended
+    }
+
+    async fn turn(&mut self) -> Result<(), Over> {
+        let max = self.shared.door().max_message;
+        match unit::next(self.client.input.filled(), &mut self.seen, max) {
+            Err(garbled) => Err(self.garbled(&garbled)),
+            Ok(Next::Partial) => self.wait().await,
+            Ok(Next::Terminate) => Err(Over),
+            Ok(Next::Segment(len, end)) if self.skipping => {
+                self.client.input.consume(len);
+                if end == End::Sync {
+                    self.skipping = false;
+                    self.pipeline = Pipeline::default();
+                    self.say_ready();
+                }
+                Ok(())
+            }
+            Ok(Next::Segment(len, end)) => {
+                let segment = self.client.input.take(len);
+                self.segment(segment, end).await
+            }
+            // After an error in a pipeline, and after a COPY, some messages are not for anybody.
+            Ok(Next::Stray(len)) => {
+                self.client.input.consume(len);
+                Ok(())
+            }
+            Ok(Next::Simple(len) | Next::Call(len)) if self.skipping => {
+                self.client.input.consume(len);
+                Ok(())
+            }
+            Ok(Next::Simple(len)) => {
+                let frame = self.client.input.take(len);
+                self.simple(frame).await
+            }
+            Ok(Next::Call(len)) => {
+                self.client.input.consume(len);
+                let problem = Problem::new(b"0A000", "function calls of the protocol do not pass through the gateway")
+                    .hint("Call functions with SELECT.");
+                self.say(say::Severity::Error, &problem);
+                self.say_ready();
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits while the client has not sent a whole unit.
+    async fn wait(&mut self) -> Result<(), Over> {
+        if self.client.input.is_empty() {
+            self.client.input.shrink(KEPT_INPUT);
+            if self.farewell && self.standing.status == b'I' {
+                return Err(self.fatal(&Problem::farewell()));
+            }
+        }
+        let (mut approved, mut outgoing) = (0, Outgoing::default());
+        loop {
+            let cluster = match self.held.as_deref_mut() {
+                Some(connection) => {
+                    if !connection.input.is_empty()
+                        && let Err(garbled) = self.unasked.scan(&mut connection.input, &mut approved)
+                    {
+                        return Err(self.hold_lost(&garbled.to_string()));
+                    }
+                    Some(ClusterSide { connection, approved: &mut approved, outgoing: &mut outgoing })
+                }
+                None => None,
+            };
+            let client_limit = self.shared.door().max_message + KEPT_INPUT;
+            let (client, mailbox) = (&mut self.client, &mut self.mailbox);
+            match (Pump { client, mailbox, cluster, client_limit }).next().await {
+                Happening::Client => return self.keep_unasked(approved),
+                Happening::ClientGone => return Err(Over),
+                Happening::Cluster => {}
+                Happening::ClusterGone(loss) => {
+                    let why = self.unasked.goodbye.take().map_or_else(|| loss.to_string(), |error| error.to_string());
+                    return Err(self.hold_lost(&why));
+                }
+                Happening::Order(Order::Farewell) => {
+                    self.farewell = true;
+                    return self.keep_unasked(approved);
+                }
+                Happening::Order(Order::EndPin { because }) => return Err(self.end_pin(&because)),
+                // It is about a query that has ended.
+                Happening::Order(_) => {}
+                Happening::Orphaned => return Err(self.fatal(&Problem::farewell())),
+            }
+        }
+    }
+
+    /// Moves what the held cluster said unasked, and may pass, to what goes to the client.
+    fn keep_unasked(&mut self, approved: usize) -> Result<(), Over> {
+        if let Some(connection) = self.held.as_deref_mut().filter(|_| approved > 0) {
+            self.client.out.extend(connection.input.take(approved));
+        }
+        Ok(())
+    }
+
+    fn hold_lost(&mut self, why: &str) -> Over {
+        let cluster = self.held.as_ref().map_or("?", |lease| lease.pool().name());
+        let message = format!("terminating connection: the session held a connection to cluster {cluster}: {why}");
+        self.fatal(&Problem::new(b"08006", message))
+    }
+
+    /// The session loses its cluster, and with it everything that made it hold it.
+    pub(super) fn end_pin(&mut self, because: &PinEnd) -> Over {
+        let cluster = self.held.as_ref().map_or("?", |lease| lease.pool().name());
+        let problem = Problem::pin_ended(because, cluster);
+        self.fatal(&problem)
+    }
+
+    /// A simple query.
+    async fn simple(&mut self, frame: Vec<u8>) -> Result<(), Over> {
+        let text = unit::body(&frame).strip_suffix(&[0]).unwrap_or_default();
+        let reading = self.readings.of(&String::from_utf8_lossy(text));
+        self.statements.forget_unnamed();
+        if reading.statement.count == 0 {
+            self.client.out.extend_from_slice(&say::EMPTY_QUERY);
+            self.say_ready();
+            return Ok(());
+        }
+        let local = self.with_desk(|desk, _| is_local(&reading, desk));
+        if local { self.simple_locally(&reading).await } else { self.query(Work::Simple { frame, reading }).await }
+    }
+
+    /// A simple query about the gateway.
+    async fn simple_locally(&mut self, reading: &Arc<Reading>) -> Result<(), Over> {
+        let fetched = self.fetch(std::slice::from_ref(reading)).await;
+        match self.with_desk(|desk, _| outcome(desk, &fetched, reading)) {
+            Err(problem) => self.say(say::Severity::Error, &problem),
+            Ok(mut outcome) => {
+                let out = &mut self.client.out;
+                if let Some(table) = &outcome.table {
+                    table::describe(out, &table.columns, &[]);
+                    table.rows.iter().for_each(|values| table::row(out, &table.columns, &[], values));
+                    if outcome.tag == "SELECT" {
+                        outcome.tag = format!("SELECT {}", table.rows.len());
+                    }
+                }
+                say::complete(out, &outcome.tag);
+                self.take_effect(outcome.effect);
+            }
+        }
+        self.say_ready();
+        Ok(())
+    }
+
+    /// Part of a pipeline.
+    async fn segment(&mut self, segment: Vec<u8>, end: End) -> Result<(), Over> {
+        let survey = {
+            let (desk, readings, pipeline) = self.parts();
+            pipeline.survey(&segment, &desk, readings)
+        };
+        let survey = match survey {
+            Ok(survey) => survey,
+            Err(garbled) => return Err(self.garbled(&garbled)),
+        };
+        if !survey.questions.is_empty() {
+            self.pipeline.fetched = self.fetch(&survey.questions).await;
+        }
+        if survey.counts {
+            let reading = survey.main.unwrap_or_else(|| Arc::clone(&self.last));
+            self.query(Work::Pipeline { segment, end, reading, counts: true }).await
+        } else if survey.needs_cluster || (survey.closes_portal && self.held.is_some()) {
+            let reading = Arc::clone(&self.last);
+            self.uncounted(Work::Pipeline { segment, end, reading, counts: false }).await
+        } else {
+            self.segment_locally(&segment, end)
+        }
+    }
+
+    /// Part of a pipeline that needs no cluster.
+    fn segment_locally(&mut self, segment: &[u8], end: End) -> Result<(), Over> {
+        let mut replies = Replies::to_pipeline();
+        if let Err(garbled) = self.plan(segment, None, &mut replies, &mut Vec::new()) {
+            return Err(self.garbled(&garbled));
+        }
+        loop {
+            while let Some(bytes) = replies.take_local() {
+                self.client.out.extend_from_slice(&bytes);
+            }
+            if !replies.take_ready() {
+                break;
+            }
+            self.say_ready();
+        }
+        self.take_notes(&mut replies, None);
+        if end == End::Sync {
+            self.pipeline = Pipeline::default();
+        } else {
+            self.skipping |= replies.is_skipping();
+        }
+        Ok(())
+    }
+
+    /// Plans part of a pipeline for a connection, or for none.
+    pub(super) fn plan(
+        &mut self,
+        segment: &[u8],
+        carried: Option<&mut Carried>,
+        replies: &mut Replies,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Garbled> {
+        let classes = self.shared.classes();
+        let desk = Desk {
+            statements: &self.statements,
+            wishes: &self.wishes,
+            classes: &classes,
+            stuck: self.standing.stuck.is_some(),
+        };
+        let mut planner = Planner { desk, readings: &mut self.readings, carried, replies, out };
+        planner.plan(&mut self.pipeline, segment)
+    }
+
+    fn parts(&mut self) -> (Desk<'_>, &mut Readings, &mut Pipeline) {
+        let desk = Desk {
+            statements: &self.statements,
+            wishes: &self.wishes,
+            // A survey does not ask for them.
+            classes: &[],
+            stuck: self.standing.stuck.is_some(),
+        };
+        (desk, &mut self.readings, &mut self.pipeline)
+    }
+
+    fn with_desk<T>(&mut self, look: impl FnOnce(&Desk<'_>, &mut Readings) -> T) -> T {
+        let classes = self.shared.classes();
+        let desk = Desk {
+            statements: &self.statements,
+            wishes: &self.wishes,
+            classes: &classes,
+            stuck: self.standing.stuck.is_some(),
+        };
+        look(&desk, &mut self.readings)
+    }
+
+    /// Has questions about the gateway answered.
+    async fn fetch(&self, questions: &[Arc<Reading>]) -> Fetched {
+        let mut fetched = Fetched::new();
+        for reading in questions {
+            let is_new = !fetched.iter().any(|(text, _)| *text == reading.text);
+            if is_new && matches!(reading.local, Some(Local::Catalogue)) {
+                let answer = self.ask(reading).await;
+                fetched.push((Arc::clone(&reading.text), answer));
+            }
+        }
+        fetched
+    }
+
+    async fn ask(&self, reading: &Reading) -> Result<Arc<Table>, Problem> {
+        let is_admin = self.shared.is_admin(&self.who.user);
+        let question = Question { sql: &reading.text, user: &self.who.user, is_admin };
+        match self.shared.answers().answer(question).await {
+            Ok(table) => Ok(Arc::new(table)),
+            Err(error) => {
+                Err(Problem { sqlstate: error.sqlstate, hint: error.hint, ..Problem::new(b"XX000", error.message) })
+            }
+        }
+    }
+
+    /// Takes note of what happened while replies came in.
+    pub(super) fn take_notes(&mut self, replies: &mut Replies, mut connection: Option<&mut Lease>) {
+        for note in replies.notes.drain(..) {
+            match note {
+                Note::Carry(statement, unnamed) => {
+                    if let Some(connection) = &mut connection {
+                        if unnamed {
+                            connection.carried.unnamed = Some(statement);
+                        } else {
+                            connection.carried.add(statement);
+                        }
+                    }
+                }
+                Note::Change(change) => self.statements.change(change),
+                Note::Effect(effect) => self.take_effect(effect),
+                Note::Untidy => {
+                    if let Some(connection) = &mut connection {
+                        connection.tainted = true;
+                    }
+                }
+            }
+        }
+        if replies.is_skipping() {
+            self.pipeline.settle();
+        }
+    }
+
+    fn take_effect(&mut self, effect: LocalEffect) {
+        match effect {
+            LocalEffect::Nothing => {}
+            LocalEffect::Change(change) => self.statements.change(change),
+            LocalEffect::Wish(wish) => self.wishes.take(wish),
+            LocalEffect::ForgetAll => self.statements.forget_all(),
+        }
+    }
+
+    /// Tells the driver.
+    pub(super) async fn report(&mut self, report: Report) -> Result<(), Over> {
+        if self.link.report(report).await.is_err() {
+            return Err(self.fatal(&Problem::farewell()));
+        }
+        Ok(())
+    }
+
+    /// Tells the driver that the session is over, while its query goes on.
+    pub(super) async fn report_end(&mut self) {
+        self.running.store(0, Ordering::Relaxed);
+        self.ended = true;
+        // If the driver is gone there is nobody to tell.
+        let _ = self.link.happened(Event::SessionEnded { session: self.id }).await;
+    }
+
+    /// Tells the client.
+    pub(super) fn say(&mut self, severity: say::Severity, problem: &Problem) {
+        say::problem(&mut self.client.out, severity, problem);
+    }
+
+    /// Tells the client that the session is ready.
+    pub(super) fn say_ready(&mut self) {
+        say::ready(&mut self.client.out, self.standing.status);
+    }
+
+    /// Tells the client why the session ends.
+    pub(super) fn fatal(&mut self, problem: &Problem) -> Over {
+        self.say(say::Severity::Fatal, problem);
+        Over
+    }
+
+    /// Tells the client that it broke the protocol.
+    pub(super) fn garbled(&mut self, garbled: &Garbled) -> Over {
+        self.fatal(&Problem::garbled(garbled))
+    }
+}

@@ -1,0 +1,171 @@
+//! What all sessions of a gateway share: bounds, classes, running numbers, cancel keys.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use punctual_core::class::Class;
+use punctual_core::id::{QueryId, SessionId};
+
+use super::table::Answers;
+use crate::settings::Door;
+
+/// Sessions that process numbers are there for: the other bits carry the gateway's number.
+const MOST_SESSIONS: u32 = 1 << 15;
+
+/// What all sessions of a gateway share.
+pub struct Shared {
+    gateway: u16,
+    door: Door,
+    classes: RwLock<Arc<[Class]>>,
+    answers: Arc<dyn Answers>,
+    queries: AtomicU64,
+    sessions: AtomicU64,
+    connected: AtomicU32,
+    keys: Mutex<Keys>,
+}
+
+#[derive(Default)]
+struct Keys {
+    last: u32,
+    known: HashMap<u32, Key>,
+}
+
+struct Key {
+    secret: u32,
+    running: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shared(gateway {}, {} sessions)", self.gateway, self.sessions())
+    }
+}
+
+impl Shared {
+    /// For a gateway of that number. Query and session ids count from `first_number`, which must be beyond all that
+    /// were given before a restart: they are never used twice.
+    pub fn new(
+        gateway: u16,
+        door: Door,
+        classes: Vec<Class>,
+        first_number: u64,
+        answers: Arc<dyn Answers>,
+    ) -> Arc<Shared> {
+        Arc::new(Shared {
+            gateway,
+            door,
+            classes: RwLock::new(classes.into()),
+            answers,
+            queries: AtomicU64::new(first_number),
+            sessions: AtomicU64::new(first_number),
+            connected: AtomicU32::new(0),
+            keys: Mutex::default(),
+        })
+    }
+
+    /// Bounds of the front door.
+    pub fn door(&self) -> &Door {
+        &self.door
+    }
+
+    /// The classes in force.
+    pub fn classes(&self) -> Arc<[Class]> {
+        Arc::clone(&self.classes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Other classes are in force: sessions go by them from their next query on.
+    pub fn adopt(&self, classes: Vec<Class>) {
+        *self.classes.write().unwrap_or_else(PoisonError::into_inner) = classes.into();
+    }
+
+    /// Who answers questions about the gateway.
+    pub fn answers(&self) -> &dyn Answers {
+        self.answers.as_ref()
+    }
+
+    /// True if a user may see what others run. Nobody proves who they are yet, and whoever can connect is on this
+    /// machine: all may.
+    pub fn is_admin(&self, _user: &str) -> bool {
+        true
+    }
+
+    /// Sessions that are connected.
+    pub fn sessions(&self) -> u32 {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    /// An id for a query.
+    pub fn next_query(&self) -> QueryId {
+        QueryId::of(self.gateway, self.queries.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// An id for a session.
+    pub fn next_session(&self) -> SessionId {
+        SessionId::of(self.gateway, self.sessions.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Takes a place for a session; None if there are as many as may be.
+    ///
+    /// # Errors
+    /// If the system gives no random secret.
+    pub(super) fn admit(self: &Arc<Shared>) -> io::Result<Option<Place>> {
+        let mut secret = [0; 4];
+        File::open("/dev/urandom")?.read_exact(&mut secret)?;
+        let limit = self.door.max_sessions.min(MOST_SESSIONS);
+        let mut keys = self.keys();
+        if keys.known.len() >= limit as usize {
+            return Ok(None);
+        }
+        let process = loop {
+            keys.last = (keys.last + 1) % MOST_SESSIONS;
+            let process = (u32::from(self.gateway) << 15) | keys.last;
+            if process != 0 && !keys.known.contains_key(&process) {
+                break process;
+            }
+            if limit == MOST_SESSIONS && keys.known.len() + 1 >= limit as usize {
+                return Ok(None);
+            }
+        };
+        let (secret, running) = (u32::from_be_bytes(secret), Arc::new(AtomicU64::new(0)));
+        keys.known.insert(process, Key { secret, running: Arc::clone(&running) });
+        self.connected.store(keys.known.len() as u32, Ordering::Relaxed);
+        Ok(Some(Place { shared: Arc::clone(self), process, secret, running }))
+    }
+
+    /// The query that runs in the session of that key; None if there is no such session, or nothing runs.
+    pub(super) fn running(&self, process: u32, secret: u32) -> Option<QueryId> {
+        let keys = self.keys();
+        let key = keys.known.get(&process).filter(|key| key.secret == secret)?;
+        match key.running.load(Ordering::Relaxed) {
+            0 => None,
+            id => Some(QueryId(id)),
+        }
+    }
+
+    fn keys(&self) -> MutexGuard<'_, Keys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session's place, with its cancel key. Dropping it makes room for another.
+#[derive(Debug)]
+pub(super) struct Place {
+    shared: Arc<Shared>,
+    /// The process number that the client is told: the gateway's number above 15 bits of a running one.
+    pub(super) process: u32,
+    /// The secret that the client is told.
+    pub(super) secret: u32,
+    /// The query that runs; 0: none.
+    pub(super) running: Arc<AtomicU64>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut keys = self.shared.keys();
+        keys.known.remove(&self.process);
+        self.shared.connected.store(keys.known.len() as u32, Ordering::Relaxed);
+    }
+}

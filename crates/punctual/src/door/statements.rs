@@ -1,0 +1,79 @@
+//! The prepared statements of a session.
+//!
+//! They belong to the session, not to any connection: where one is missing on the connection that a query runs on, it
+//! is prepared there first. A change takes effect when its reply is due, so that what follows an error in a pipeline
+//! never happened.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::reading::Reading;
+use crate::relay::carried::Prepared;
+
+/// A prepared statement.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// As it was prepared.
+    pub prepared: Arc<Prepared>,
+    /// As it was read.
+    pub reading: Arc<Reading>,
+}
+
+/// A name means something else, or nothing, from now on. The empty name is the unnamed statement's.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The name that the client uses.
+    pub name: String,
+    /// What it means.
+    pub to: Option<Entry>,
+}
+
+/// The prepared statements of a session, at most as many as it may have.
+#[derive(Debug)]
+pub struct Statements {
+    named: HashMap<String, Entry>,
+    unnamed: Option<Entry>,
+    limit: usize,
+}
+
+impl Statements {
+    /// None yet, and at most `limit` with names.
+    pub fn new(limit: usize) -> Statements {
+        Statements { named: HashMap::new(), unnamed: None, limit }
+    }
+
+    /// What a name means.
+    pub fn get(&self, name: &str) -> Option<&Entry> {
+        if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) }
+    }
+
+    /// How many statements it may have.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// How many statements have names.
+    pub fn len(&self) -> usize {
+        self.named.len()
+    }
+
+    /// Carries a change out.
+    pub fn change(&mut self, change: Change) {
+        match (change.name.is_empty(), change.to) {
+            (true, to) => self.unnamed = to,
+            (false, None) => drop(self.named.remove(&change.name)),
+            (false, Some(entry)) => drop(self.named.insert(change.name, entry)),
+        }
+    }
+
+    /// A simple query has been sent: the unnamed statement is gone, as in Postgres.
+    pub fn forget_unnamed(&mut self) {
+        self.unnamed = None;
+    }
+
+    /// Every statement is gone.
+    pub fn forget_all(&mut self) {
+        self.named.clear();
+        self.unnamed = None;
+    }
+}

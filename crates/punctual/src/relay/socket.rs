@@ -1,0 +1,94 @@
+//! A stream socket of either kind, polled by one task.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::buffer::Buffer;
+
+/// The least and the most that one read is given room for.
+const READ: std::ops::RangeInclusive<usize> = 8 << 10..=256 << 10;
+
+/// A connected socket.
+#[derive(Debug)]
+pub enum Socket {
+    /// Over TCP.
+    Tcp(TcpStream),
+    /// Over a Unix socket.
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Reads into `buffer` what one read gives; 0 is the end. The room grows while reads fill it, so that large
+    /// results take few calls and idle connections little memory.
+    pub fn poll_fill(&mut self, cx: &mut Context<'_>, buffer: &mut Buffer) -> Poll<io::Result<usize>> {
+        let room = if buffer.is_empty() { buffer.capacity() } else { 0 };
+        let mut into = ReadBuf::new(buffer.space(room.max(*READ.start())));
+        let room = into.remaining();
+        let read = match self {
+            Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, &mut into),
+            Socket::Unix(stream) => Pin::new(stream).poll_read(cx, &mut into),
+        };
+        match read {
+            Poll::Ready(Ok(())) => {
+                let n = into.filled().len();
+                buffer.advance(n);
+                if n == room && buffer.capacity() < *READ.end() {
+                    buffer.space(buffer.capacity());
+                }
+                Poll::Ready(Ok(n))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Writes some of `bytes`.
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = match self {
+            Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        };
+        match written {
+            Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            other => other,
+        }
+    }
+
+    /// Reads into `buffer`, waiting for it; 0 is the end.
+    ///
+    /// # Errors
+    /// As the socket's read fails.
+    pub async fn fill(&mut self, buffer: &mut Buffer) -> io::Result<usize> {
+        std::future::poll_fn(|cx| self.poll_fill(cx, buffer)).await
+    }
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// As the socket's write fails.
+    pub async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let n = std::future::poll_fn(|cx| self.poll_write(cx, bytes)).await?;
+            bytes = &bytes[n..];
+        }
+        Ok(())
+    }
+
+    /// True if the other end has sent nothing and has not hung up. The system is asked, not the runtime, which may not
+    /// have heard of it yet.
+    pub fn is_quiet(&self) -> bool {
+        let mut byte = [0; 1];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let received = match self {
+            Socket::Tcp(stream) => recv(stream, &mut byte, flags),
+            Socket::Unix(stream) => recv(stream, &mut byte, flags),
+        };
+        matches!(received, Err(Errno::AGAIN))
+    }
+}

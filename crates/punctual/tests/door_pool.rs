@@ -1,0 +1,113 @@
+//! Connections to clusters: how they begin, and which of them are used again.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::postgres::Postgres;
+use punctual::relay::{ConnectError, Pool, probe};
+use punctual::settings::{Address, Door, Endpoint, Secret};
+use punctual_core::id::{ClusterId, Generation};
+use punctual_core::time::Span;
+use tokio::net::TcpListener;
+
+fn pool(door: Door) -> Arc<Pool> {
+    let endpoint = Postgres::shared().endpoint();
+    Arc::new(Pool::new(ClusterId(0), Generation(1), "pg".into(), endpoint, door))
+}
+
+fn endpoint(user: &str, password: Option<&str>) -> Endpoint {
+    let usual = Postgres::shared().endpoint();
+    let password = password.map(|password| Secret::new(password.into()));
+    Endpoint { user: Some(user.into()), password, database: Some("postgres".into()), ..usual }
+}
+
+#[tokio::test]
+async fn every_way_to_prove_who_one_is_is_known() {
+    for user in ["scram", "md5", "plain", "ann"] {
+        let facts = probe(&endpoint(user, Some("opensesame")), Span::from_secs(10)).await.unwrap();
+        assert!(facts.get("server_version").is_some(), "{user}");
+    }
+}
+
+#[tokio::test]
+async fn why_there_is_no_connection_is_told_apart() {
+    let within = Span::from_secs(10);
+    let wrong = probe(&endpoint("scram", Some("opensesam")), within).await.unwrap_err();
+    assert!(wrong.is_the_clients(), "{wrong}");
+    let none = probe(&endpoint("scram", None), within).await.unwrap_err();
+    assert_eq!(none.to_string(), "authentication failed: a password is asked for and none is configured");
+    let nobody = probe(&endpoint("nobody", None), within).await.unwrap_err();
+    assert!(nobody.is_the_clients(), "{nobody}");
+    let address = Address::Unix("/nonexistent/socket".into());
+    let nowhere = Endpoint { address, user: None, password: None, database: None };
+    let unreachable = probe(&nowhere, within).await.unwrap_err();
+    assert!(matches!(unreachable, ConnectError::Unreachable { .. }));
+    assert!(unreachable.to_string().starts_with("connecting to /nonexistent/socket failed: "));
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_given_up_and_one_that_talks_nonsense_too() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let address = Address::Tcp { host: "127.0.0.1".into(), port };
+    let endpoint = Endpoint { address, user: None, password: None, database: None };
+    let error = probe(&endpoint, Span::from_millis(10)).await.unwrap_err();
+    assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
+    let nonsense = async {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            std::mem::forget(stream);
+        }
+    };
+    tokio::select! {
+        () = nonsense => {}
+        error = probe(&endpoint, Span::from_secs(10)) => {
+            assert!(matches!(error, Err(ConnectError::Garbled(_))), "{error:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_connection_used_last_is_taken_first_and_the_oldest_goes() {
+    let pool = pool(Door { max_idle_connections: 2, ..Door::default() });
+    let mut leases = Vec::new();
+    for _ in 0..3 {
+        leases.push(pool.lease("ann", "postgres").await.unwrap());
+    }
+    let keys: Vec<_> = leases.iter().map(|lease| lease.key.clone()).collect();
+    leases.into_iter().for_each(|lease| lease.give_back());
+    assert_eq!(pool.idle(), 2);
+    assert_eq!(pool.lease("ann", "postgres").await.unwrap().key, keys[2]);
+    assert_eq!(pool.lease("ann", "postgres").await.unwrap().key, keys[1]);
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_only_by_its_own_user_and_only_if_it_is_well() {
+    let pool = pool(Door::default());
+    let lease = pool.lease("ann", "postgres").await.unwrap();
+    let ann = lease.key.clone();
+    lease.give_back();
+    let bob = pool.lease("bob", "postgres").await.unwrap();
+    assert_ne!(bob.key, ann);
+    let mut lease = pool.lease("ann", "postgres").await.unwrap();
+    assert_eq!(lease.key, ann);
+    lease.tainted = true;
+    lease.give_back();
+    assert_eq!(pool.idle(), 0);
+    drop(bob);
+    assert_eq!(pool.idle(), 0);
+}
+
+#[tokio::test]
+async fn a_closed_pool_lends_nothing_and_takes_nothing_back() {
+    let pool = pool(Door::default());
+    let lease = pool.lease("ann", "postgres").await.unwrap();
+    pool.lease("ann", "postgres").await.unwrap().give_back();
+    pool.close();
+    assert_eq!(pool.idle(), 0);
+    lease.give_back();
+    assert_eq!(pool.idle(), 0);
+    assert!(matches!(pool.lease("ann", "postgres").await, Err(ConnectError::Closed)));
+}
