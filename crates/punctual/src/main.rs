@@ -1,2 +1,7 @@
-//! The binary.
-fn main() {}
+//! `punctual`: what was typed, and what it means.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    punctual::cli::main()
+}

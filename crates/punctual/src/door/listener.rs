@@ -169,6 +169,7 @@ fn session(
         wishes: Wishes { slo, class, begun, ..Wishes::default() },
         standing: Standing::new(hello.variables),
         held: None,
+        slot: None,
         unasked: Replies::default(),
         pipeline: Pipeline::default(),
         last: Arc::new(Reading::of("")),

@@ -10,7 +10,8 @@ use punctual_core::tag::parse_span;
 use punctual_core::time::Span;
 
 use super::problem::Problem;
-use super::table::Table;
+use super::table;
+use crate::catalog::Answer;
 
 /// A wish that is new.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +77,7 @@ impl Wishes {
     ///
     /// # Errors
     /// If nothing has that name.
-    pub fn show(&self, name: &str) -> Result<Table, Problem> {
+    pub fn show(&self, name: &str) -> Result<Answer, Problem> {
         let value = match name {
             "slo" => self.slo.map(|slo| slo.to_string()),
             "class" => self.class.clone(),
@@ -85,7 +86,7 @@ impl Wishes {
             "version" => Some(env!("CARGO_PKG_VERSION").to_owned()),
             _ => return Err(unknown(name)),
         };
-        Ok(Table::one(&format!("punctual.{name}"), Some(value.unwrap_or_default())))
+        Ok(table::one(&format!("punctual.{name}"), Some(value.unwrap_or_default())))
     }
 }
 

@@ -20,6 +20,7 @@
 //!   locks and `set_config` hold it for good, and the client gets a notice that says so.
 
 mod client;
+mod degraded;
 pub mod frames;
 mod listener;
 pub mod local;
@@ -42,4 +43,4 @@ pub mod words;
 pub use listener::serve;
 pub use problem::Problem;
 pub use shared::Shared;
-pub use table::{AnswerError, Answers, Column, ColumnKind, Question, Table};
+pub use table::{AnswerError, Answers};

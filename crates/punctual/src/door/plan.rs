@@ -19,8 +19,9 @@ use super::problem::Problem;
 use super::reading::{Local, Reading, Readings};
 use super::replies::{Expect, LocalEffect, Replies};
 use super::statements::{Change, Entry, Statements};
-use super::table::{self, Table};
+use super::table;
 use super::unit::{body, frames_of};
+use crate::catalog::Answer;
 use crate::relay::Garbled;
 use crate::relay::carried::{Carried, NAME_PREFIX, Prepared};
 use crate::relay::frames;
@@ -39,7 +40,7 @@ pub struct Desk<'a> {
 }
 
 /// Answers about the gateway that were fetched beforehand, by the text of the question.
-pub type Fetched = Vec<(Arc<str>, Result<Arc<Table>, Problem>)>;
+pub type Fetched = Vec<(Arc<str>, Result<Arc<Answer>, Problem>)>;
 
 /// A pipeline on its way: what is known of it beyond the session's own state.
 #[derive(Debug, Default)]
@@ -504,7 +505,7 @@ impl Planner<'_> {
 #[derive(Debug)]
 pub struct Outcome {
     /// Its rows, if it has any.
-    pub table: Option<Arc<Table>>,
+    pub table: Option<Arc<Answer>>,
     /// The tag of its CommandComplete; `SELECT` wants the number of rows behind it.
     pub tag: String,
     /// What it changes.

@@ -53,6 +53,8 @@ pub(super) enum Work {
 enum Verdict {
     Run(Arc<Pool>),
     Refused(Refusal),
+    /// There is no dispatcher any more.
+    Degraded,
 }
 
 /// What came of the wish for a connection.
@@ -93,6 +95,9 @@ impl Work {
 impl Session {
     /// Runs what counts as a query.
     pub(super) async fn query(&mut self, work: Work) -> Result<(), Over> {
+        if self.shared.fallback().is_on() {
+            return self.degraded(&work).await;
+        }
         let id = self.shared.next_query();
         self.last = Arc::clone(work.reading());
         let (query, about) = self.describe(id, work.reading());
@@ -143,6 +148,7 @@ impl Session {
                     self.fail(&Problem::refused(&because), work.is_whole());
                     return Ok(());
                 }
+                Verdict::Degraded => return self.degraded(work).await,
             };
             if self.pin_ended.is_some() {
                 let code = SqlState(*b"57P01");
@@ -161,15 +167,21 @@ impl Session {
     }
 
     /// What happens next while nothing is relayed.
-    async fn happening(&mut self) -> Happening {
+    pub(super) async fn happening(&mut self) -> Happening {
         let client_limit = self.shared.door().max_message;
         let (client, mailbox) = (&mut self.client, &mut self.mailbox);
         Pump { client, mailbox, cluster: None, client_limit }.next().await
     }
 
     async fn verdict(&mut self, id: QueryId) -> Result<Verdict, Over> {
+        let fallback = Arc::clone(self.shared.fallback());
         loop {
-            match self.happening().await {
+            let happening = tokio::select! {
+                biased;
+                happening = self.happening() => happening,
+                () = fallback.turned_on() => return Ok(Verdict::Degraded),
+            };
+            match happening {
                 Happening::Order(Order::Run { query, on }) if query == id => return Ok(Verdict::Run(on)),
                 Happening::Order(Order::Refuse { query, because }) if query == id => {
                     return Ok(Verdict::Refused(because));
@@ -258,6 +270,9 @@ impl Session {
 
     /// Runs what does not count as a query, on the connection that the session holds or on any.
     pub(super) async fn uncounted(&mut self, work: Work) -> Result<(), Over> {
+        if self.shared.fallback().is_on() {
+            return self.degraded(&work).await;
+        }
         if let Some(lease) = self.held.take() {
             return self.run(None, &work, lease).await;
         }
@@ -282,7 +297,7 @@ impl Session {
     }
 
     /// Runs work on a connection, and once more on a fresh one if the first turns out to have died while it lay idle.
-    async fn run(&mut self, id: Option<QueryId>, work: &Work, mut lease: Lease) -> Result<(), Over> {
+    pub(super) async fn run(&mut self, id: Option<QueryId>, work: &Work, mut lease: Lease) -> Result<(), Over> {
         self.wishes.cluster = Some(Arc::from(lease.pool().name()));
         let mut attempt = self.attempt(id, work, &mut lease).await?;
         let died_idle = matches!(attempt.ended, Ended::Lost(Loss::HungUp | Loss::Broken(_)))
@@ -436,7 +451,7 @@ impl Session {
     }
 
     /// Tells the client that its query failed; `whole`: and that the session is ready, since the client waits for it.
-    fn fail(&mut self, problem: &Problem, whole: bool) {
+    pub(super) fn fail(&mut self, problem: &Problem, whole: bool) {
         self.say(say::Severity::Error, problem);
         self.pipeline = Pipeline::default();
         if whole {

@@ -27,8 +27,10 @@ use super::replies::{LocalEffect, Note, Replies};
 use super::shared::Shared;
 use super::standing::Standing;
 use super::statements::Statements;
-use super::table::{self, Question, Table};
+use super::table;
 use super::unit::{self, End, Next};
+use crate::catalog::{Answer, Question};
+use crate::driver::fallback::Slot;
 use crate::link::{Link, Order, Report};
 use crate::relay::carried::Carried;
 use crate::relay::{Garbled, Lease};
@@ -70,6 +72,8 @@ pub(super) struct Session {
     pub(super) standing: Standing,
     /// The connection that it holds, and what is left of a message that the cluster sent unasked.
     pub(super) held: Option<Lease>,
+    /// The slot that it has taken itself, in degraded mode.
+    pub(super) slot: Option<Slot>,
     pub(super) unasked: Replies,
     /// The pipeline that is open.
     pub(super) pipeline: Pipeline,
@@ -342,7 +346,7 @@ impl Session {
         fetched
     }
 
-    async fn ask(&self, reading: &Reading) -> Result<Arc<Table>, Problem> {
+    async fn ask(&self, reading: &Reading) -> Result<Arc<Answer>, Problem> {
         let is_admin = self.shared.is_admin(&self.who.user);
         let question = Question { sql: &reading.text, user: &self.who.user, is_admin };
         match self.shared.answers().answer(question).await {
@@ -391,7 +395,8 @@ impl Session {
 
     /// Tells the driver.
     pub(super) async fn report(&mut self, report: Report) -> Result<(), Over> {
-        if self.link.report(report).await.is_err() {
+        // In degraded mode nobody listens, and a full queue would never empty.
+        if !self.shared.fallback().is_on() && self.link.report(report).await.is_err() {
             return Err(self.fatal(&Problem::farewell()));
         }
         Ok(())
@@ -401,6 +406,9 @@ impl Session {
     pub(super) async fn report_end(&mut self) {
         self.running.store(0, Ordering::Relaxed);
         self.ended = true;
+        if self.shared.fallback().is_on() {
+            return;
+        }
         // If the driver is gone there is nobody to tell.
         let _ = self.link.happened(Event::SessionEnded { session: self.id }).await;
     }

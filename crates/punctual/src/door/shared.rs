@@ -6,10 +6,13 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use punctual_core::Policy;
 use punctual_core::class::Class;
 use punctual_core::id::{QueryId, SessionId};
+use punctual_core::time::Span;
 
 use super::table::Answers;
+use crate::driver::fallback::Fallback;
 use crate::settings::Door;
 
 /// Sessions that process numbers are there for: the other bits carry the gateway's number.
@@ -21,6 +24,8 @@ pub struct Shared {
     door: Door,
     classes: RwLock<Arc<[Class]>>,
     answers: Arc<dyn Answers>,
+    fallback: Arc<Fallback>,
+    wait_limit: Span,
     queries: AtomicU64,
     sessions: AtomicU64,
     connected: AtomicU32,
@@ -47,23 +52,36 @@ impl std::fmt::Debug for Shared {
 impl Shared {
     /// For a gateway of that number. Query and session ids count from `first_number`, which must be beyond all that
     /// were given before a restart: they are never used twice.
-    pub fn new(
-        gateway: u16,
-        door: Door,
-        classes: Vec<Class>,
-        first_number: u64,
-        answers: Arc<dyn Answers>,
-    ) -> Arc<Shared> {
-        Arc::new(Shared {
+    pub fn new(gateway: u16, door: Door, classes: Vec<Class>, first_number: u64, answers: Arc<dyn Answers>) -> Shared {
+        Shared {
             gateway,
             door,
             classes: RwLock::new(classes.into()),
             answers,
+            fallback: Fallback::new(),
+            wait_limit: Policy::default().wait_limit,
             queries: AtomicU64::new(first_number),
             sessions: AtomicU64::new(first_number),
             connected: AtomicU32::new(0),
             keys: Mutex::default(),
-        })
+        }
+    }
+
+    /// With this way to go on when the dispatcher fails, where queries wait as long as that at most.
+    #[must_use]
+    pub fn with_fallback(mut self, fallback: Arc<Fallback>, wait_limit: Span) -> Shared {
+        (self.fallback, self.wait_limit) = (fallback, wait_limit);
+        self
+    }
+
+    /// How queries go on when the dispatcher fails.
+    pub fn fallback(&self) -> &Arc<Fallback> {
+        &self.fallback
+    }
+
+    /// How long a query waits for a slot then.
+    pub fn wait_limit(&self) -> Span {
+        self.wait_limit
     }
 
     /// Bounds of the front door.

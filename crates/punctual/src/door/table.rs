@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use punctual_core::query::SqlState;
 
+use crate::catalog::{Answer, Catalog, Column, ColumnKind, Question};
 use crate::relay::frames::{frame, text};
 
 /// Answers statements over the schema `punctual`. It reads a snapshot; it never waits for a cluster.
@@ -13,51 +14,7 @@ pub trait Answers: Send + Sync {
     fn answer<'a>(
         &'a self,
         question: Question<'a>,
-    ) -> Pin<Box<dyn Future<Output = Result<Table, AnswerError>> + Send + 'a>>;
-}
-
-/// A statement over the schema `punctual`, and who asks.
-#[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
-    /// The text.
-    pub sql: &'a str,
-    /// The user that connected.
-    pub user: &'a str,
-    /// True if it may see what others run.
-    pub is_admin: bool,
-}
-
-/// An answer: rows of values in Postgres' text form.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table {
-    /// Its columns.
-    pub columns: Vec<Column>,
-    /// Its rows, each with a value for each column; None is NULL.
-    pub rows: Vec<Vec<Option<String>>>,
-}
-
-/// A column.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// What it holds.
-    pub kind: ColumnKind,
-}
-
-/// What a column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColumnKind {
-    /// Whole numbers.
-    Int8,
-    /// Numbers.
-    Float8,
-    /// Text.
-    Text,
-    /// `t` or `f`.
-    Bool,
-    /// Instants: `2026-01-02 03:04:05.123456+00`, in UTC, with or without the fraction.
-    Timestamptz,
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, AnswerError>> + Send + 'a>>;
 }
 
 /// A statement over the schema `punctual` that cannot be answered.
@@ -79,12 +36,25 @@ impl fmt::Display for AnswerError {
 
 impl std::error::Error for AnswerError {}
 
-impl Table {
-    /// A table of one row and one column of text.
-    pub fn one(name: &str, value: Option<String>) -> Table {
-        let column = Column { name: name.to_owned(), kind: ColumnKind::Text };
-        Table { columns: vec![column], rows: vec![vec![value]] }
+impl Answers for Catalog {
+    fn answer<'a>(
+        &'a self,
+        question: Question<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, AnswerError>> + Send + 'a>> {
+        Box::pin(async move {
+            Catalog::answer(self, question).await.map_err(|error| AnswerError {
+                sqlstate: error.sqlstate(),
+                message: error.to_string(),
+                hint: error.hint().map(str::to_owned),
+            })
+        })
     }
+}
+
+/// An answer of one row and one column of text.
+pub(super) fn one(name: &str, value: Option<String>) -> Answer {
+    let column = Column { name: name.to_owned(), kind: ColumnKind::Text };
+    Answer { columns: vec![column], rows: vec![vec![value]] }
 }
 
 /// The format of column `at`, given the codes of a Bind: none means text, one is for all.

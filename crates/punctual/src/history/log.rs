@@ -8,10 +8,10 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::record::frame::{self, Format, Frames, Next, Opened};
 use super::hours::Part;
 use super::row::Row;
 use super::{HistoryError, LOG_VERSION};
+use crate::record::frame::{self, Format, Frames, Next, Opened};
 
 /// What a log begins with.
 pub(crate) const FORMAT: Format = Format { magic: *b"PNCTHIST", version: LOG_VERSION };

@@ -8,12 +8,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::record::frame::{self, Opened};
 use super::hours::{self, Files, Part};
 use super::log::{self, LogRows};
 use super::parquet::Rows;
 use super::row::Row;
 use super::{HistoryError, LOCK_FILE};
+use crate::record::frame::{self, Opened};
 
 /// The rows of a history, by the hour in which they ended, oldest first. An error is about a row, or about the rest of
 /// a file: the iterator goes on after it with what can be read.

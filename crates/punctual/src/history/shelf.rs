@@ -22,13 +22,13 @@ use std::time::{Duration, Instant};
 use punctual_core::time::{Span, Time};
 
 use super::HistoryError;
-use crate::record::append::{Appender, Complaint};
-use crate::record::frame::{self, Next, Opened};
 use super::hours::{self, Hour, Part};
 use super::log::{self, Mended, Repair};
 use super::parquet::Sheet;
 use super::row::Row;
 use super::writer::{Clock, Tally};
+use crate::record::append::{Appender, Complaint};
+use crate::record::frame::{self, Next, Opened};
 
 /// How long after its end an hour is rolled up, and how long after its latest row.
 const GRACE: Span = Span::from_secs(10);

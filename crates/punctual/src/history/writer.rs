@@ -12,14 +12,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use punctual_core::query::Ended;
 use punctual_core::time::Time;
 
-use crate::record::append::claim;
 use super::hash::Key;
 use super::log::Repair;
-use crate::record::queue::{Drain, Feed, Popped, queue};
 use super::row::{Names, Row};
 use super::shelf::Shelf;
 use super::{HistoryError, LOCK_FILE};
 use crate::link::About;
+use crate::record::append::claim;
+use crate::record::queue::{Drain, Feed, Popped, queue};
 use crate::settings::{self, RecordSql};
 
 /// How long the thread rests when there is nothing to do.

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-pub use replay::{Disagreement, Replay, Replayed, Segment, Verdict, replay};
+pub use replay::{Disagreement, Replay, Replayed, Segment, Turn, Verdict, replay, replay_watched};
 pub use segment::Ending;
 pub use writer::{Counts, Opening, Writer};
 

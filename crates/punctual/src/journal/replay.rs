@@ -110,11 +110,32 @@ impl Replayed {
     }
 }
 
+/// One event decided again, for those who want to see more than whether it agrees.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    /// The dispatcher as the event left it.
+    pub dispatcher: &'a Dispatcher,
+    /// When it was handled.
+    pub now: Time,
+    /// The event.
+    pub event: &'a Event,
+    /// The commands that are given now.
+    pub commands: &'a [Command],
+}
+
 /// Replays a segment, or all segments of a directory, one at a time. `build` is that of the dispatcher in this program.
 ///
 /// # Errors
 /// If there is no segment, or none that can be replayed: then the first one's reason.
 pub fn replay(path: &Path, build: &str) -> Result<Replay, JournalError> {
+    replay_watched(path, build, &mut |_| {})
+}
+
+/// Replays, and shows each event to `watch` once it is decided.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_watched(path: &Path, build: &str, watch: &mut dyn FnMut(Turn<'_>)) -> Result<Replay, JournalError> {
     let metadata = fs::metadata(path).map_err(JournalError::io("read", path))?;
     let files: Vec<PathBuf> = if metadata.is_dir() {
         let segments = segment::segments(path).map_err(JournalError::io("read", path))?;
@@ -127,7 +148,7 @@ pub fn replay(path: &Path, build: &str) -> Result<Replay, JournalError> {
     }
     let (mut segments, mut before) = (Vec::new(), None);
     for file in files {
-        let verdict = match replay_segment(&file, build, before.take()) {
+        let verdict = match replay_segment(&file, build, before.take(), watch) {
             Ok((replayed, after)) => {
                 before = after;
                 Verdict::Replayed(Box::new(replayed))
@@ -152,17 +173,22 @@ struct Left {
     state: Option<Vec<u8>>,
 }
 
-fn replay_segment(file: &Path, build: &str, before: Option<Left>) -> Result<(Replayed, Option<Left>), JournalError> {
+fn replay_segment(
+    file: &Path,
+    build: &str,
+    before: Option<Left>,
+    watch: &mut dyn FnMut(Turn<'_>),
+) -> Result<(Replayed, Option<Left>), JournalError> {
     let mut frames = open(file)?;
     let (header, checkpoint) = read_start(file, &mut frames, build)?;
     let dispatcher: Dispatcher = postcard::from_bytes(&checkpoint)
         .map_err(|_| JournalError::NoStart { file: file.to_owned(), missing: "checkpoint" })?;
     let follows = |left: &Left| left.sequence.checked_add(1) == Some(header.sequence) && left.started == header.started;
-    let mut again = Again { dispatcher: Some(dispatcher), replayed: Replayed::of(&header) };
+    let mut again = Again { dispatcher: Some(dispatcher), replayed: Replayed::of(&header), watch };
     again.replayed.continues = before.filter(follows).map(|left| left.state.as_deref() == Some(checkpoint.as_slice()));
     drop(checkpoint);
     again.run(&mut frames).map_err(JournalError::io("read", file))?;
-    let Again { dispatcher, replayed } = again;
+    let Again { dispatcher, replayed, .. } = again;
     let left = (replayed.ending == Ending::Continued).then(|| Left {
         sequence: header.sequence,
         started: header.started,
@@ -211,13 +237,14 @@ fn read_start(file: &Path, frames: &mut Frames, build: &str) -> Result<(Header, 
 }
 
 /// A dispatcher that decides again.
-struct Again {
+struct Again<'a> {
     /// None once it has panicked.
     dispatcher: Option<Dispatcher>,
     replayed: Replayed,
+    watch: &'a mut dyn FnMut(Turn<'_>),
 }
 
-impl Again {
+impl Again<'_> {
     fn run(&mut self, frames: &mut Frames) -> std::io::Result<()> {
         loop {
             let beyond = frames.left();
@@ -274,6 +301,9 @@ impl Again {
         }
         replayed.events += 1;
         self.dispatcher = decided.ok();
+        if let Some(dispatcher) = &self.dispatcher {
+            (self.watch)(Turn { dispatcher, now, event: &shown, commands: &commands });
+        }
     }
 }
 

@@ -9,7 +9,8 @@ pub mod raw;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use punctual::door::{AnswerError, Answers, Column, ColumnKind, Question, Shared, Table, serve};
+use punctual::catalog::{Answer, Column, ColumnKind, Question};
+use punctual::door::{AnswerError, Answers, Shared, serve};
 use punctual::link::Link;
 use punctual::settings::Door;
 use punctual_core::Policy;
@@ -60,7 +61,7 @@ impl Gateway {
         let (tell, records) = mpsc::unbounded_channel();
         let (driver, knobs) = mpsc::unbounded_channel();
         let classes = wanted.policy.classes.clone();
-        let shared = Shared::new(1, wanted.door.clone(), classes, 1, Arc::new(FixedAnswers));
+        let shared = Arc::new(Shared::new(1, wanted.door.clone(), classes, 1, Arc::new(FixedAnswers)));
         let driving = Driver::new(wanted.policy, wanted.door, postgres.endpoint(), tell);
         tokio::spawn(driving.run(reports, knobs));
         for at in 0..wanted.clusters {
@@ -130,7 +131,7 @@ impl Answers for FixedAnswers {
     fn answer<'a>(
         &'a self,
         question: Question<'a>,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Table, AnswerError>> + Send + 'a>> {
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Answer, AnswerError>> + Send + 'a>> {
         Box::pin(async move {
             assert!(!question.sql.contains("panics"), "as the test wants");
             if question.sql.contains("nothing") {
@@ -139,7 +140,7 @@ impl Answers for FixedAnswers {
             }
             let column = |name: &str, kind| Column { name: name.to_owned(), kind };
             let row = |values: [&str; 5]| values.map(|value| (value != "-").then(|| value.to_owned())).to_vec();
-            Ok(Table {
+            Ok(Answer {
                 columns: vec![
                     column("n", ColumnKind::Int8),
                     column("x", ColumnKind::Float8),

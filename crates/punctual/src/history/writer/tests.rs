@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicU64;
 use punctual_core::fingerprint::Fingerprint;
 use tempfile::TempDir;
 
-use crate::record::frame::HEADER;
 use super::super::row::tests::an_end;
 use super::*;
 use crate::history::read;
+use crate::record::frame::HEADER;
 
 const HOUR: u64 = 3_600_000_000;
 /// 2026-11-29T14:00.

@@ -11,9 +11,9 @@ use punctual_core::statement::Kind;
 use punctual_core::time::Span;
 
 use super::*;
-use crate::record::frame::{HEADER, append};
 use crate::journal::writer::Writer;
 use crate::journal::writer::tests::{BUILD, opening, replayed, settings};
+use crate::record::frame::{HEADER, append};
 
 /// A small gateway's life: two clusters, queries that come, run and end.
 pub(in crate::journal) struct Play {

@@ -1,0 +1,194 @@
+//! `punctual demo`: SLOs kept on real queries, with no set-up.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use punctual_core::route::Routing;
+use punctual_core::time::Span;
+use tokio::sync::watch;
+
+use super::{FAILED, Format, failed};
+use crate::demo::report::Report;
+use crate::demo::workload::Clusters;
+use crate::demo::{self, Plan};
+use crate::gateway::Gateway;
+use crate::settings::{ClusterKind, Settings, Tables};
+use crate::{config, prepare};
+
+#[derive(Debug, Args)]
+pub(super) struct Flags {
+    /// How long queries are sent, in seconds
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// How clusters are chosen: round_robin, least_outstanding or p2c
+    #[arg(long, value_parser = routing, default_value = "least_outstanding")]
+    policy: Routing,
+    /// Repeat the same arrivals under every policy
+    #[arg(long, conflicts_with_all = ["policy", "keep"])]
+    compare: bool,
+    /// Leave the gateway running afterwards, to look around with psql, until Ctrl-C
+    #[arg(long)]
+    keep: bool,
+    /// Size of the TPC-H data; 1 is about a gigabyte
+    #[arg(long, value_name = "F", default_value_t = 0.1, value_parser = scale_factor)]
+    scale_factor: f64,
+    /// What the clusters are
+    #[arg(long, value_enum, default_value_t = default_kind())]
+    clusters: Kind,
+    /// Seed of what is sent
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the records of the run go
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// How to write the report
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// What the clusters of a demonstration are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// DataFusion over TPC-H
+    Embedded,
+    /// Processes that only take the time a warehouse would
+    Simulated,
+}
+
+fn default_kind() -> Kind {
+    if cfg!(feature = "embedded") { Kind::Embedded } else { Kind::Simulated }
+}
+
+fn routing(name: &str) -> Result<Routing, String> {
+    let names: Vec<&str> = Routing::ALL.iter().map(|routing| routing.name()).collect();
+    Routing::named(name).ok_or_else(|| format!("there is no such policy; there are {}", names.join(", ")))
+}
+
+fn scale_factor(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(factor) if (0.001..=100.0).contains(&factor) => Ok(factor),
+        _ => Err("it must be a number from 0.001 to 100".to_owned()),
+    }
+}
+
+pub(super) fn run(flags: &Flags) -> u8 {
+    super::log_to_stderr("warn");
+    let settings = match settings(flags) {
+        Ok(settings) => settings,
+        Err(error) => return failed(&error, FAILED),
+    };
+    match super::runtime().and_then(|runtime| runtime.block_on(show(flags, settings))) {
+        Ok(()) => 0,
+        Err(error) => failed(&error, FAILED),
+    }
+}
+
+/// The gateway of a configuration that nobody wrote, on free ports, with its clusters' data in place.
+fn settings(flags: &Flags) -> Result<Settings, String> {
+    let mut settings = config::default_settings();
+    settings.listen.set_port(0);
+    settings.http = settings.http.map(|address| std::net::SocketAddr::new(address.ip(), 0));
+    for cluster in &mut settings.clusters {
+        match (&mut cluster.kind, flags.clusters) {
+            (kind, Kind::Simulated) => *kind = ClusterKind::Simulated { time_scale: 1.0 },
+            (ClusterKind::Embedded(embedded), Kind::Embedded) => {
+                embedded.tables = Tables::Tpch { scale_factor: flags.scale_factor };
+            }
+            _ => {}
+        }
+    }
+    prepare::tables(&mut settings.clusters).map_err(|error| error.to_string())?;
+    Ok(settings)
+}
+
+async fn show(flags: &Flags, settings: Settings) -> Result<(), String> {
+    let stop = stop_on_interrupt();
+    let plan = Plan {
+        length: Span::from_secs(flags.seconds),
+        clusters: match flags.clusters {
+            Kind::Embedded => Clusters::Embedded,
+            Kind::Simulated => Clusters::Simulated,
+        },
+        seed: flags.seed,
+        show: true,
+    };
+    let policies = if flags.compare { Routing::ALL.to_vec() } else { vec![flags.policy] };
+    let mut reports = Vec::new();
+    for policy in policies {
+        let settings = with_records(&settings, flags)?;
+        let run = demo::run(&plan, policy, settings, stop.clone()).await;
+        let (report, gateway) = run.map_err(|error| error.to_string())?;
+        if flags.format == Format::Text {
+            println!("{report}\n");
+        }
+        if flags.keep && !*stop.borrow() {
+            keep(&gateway, stop.clone()).await;
+        }
+        gateway.stop(Span::from_secs(5)).await.map_err(|error| error.to_string())?;
+        reports.push(report);
+        if *stop.borrow() {
+            break;
+        }
+    }
+    finish(flags, &reports)
+}
+
+/// The same settings with a fresh place for history and journal.
+fn with_records(settings: &Settings, flags: &Flags) -> Result<Settings, String> {
+    let state = flags.state_dir.clone().unwrap_or_else(prepare::state_dir);
+    let dir = demo::run_dir(&state).map_err(|error| format!("making a directory in {}: {error}", state.display()))?;
+    let mut settings = settings.clone();
+    settings.history.dir = dir.join("history");
+    settings.journal.dir = dir.join("journal");
+    Ok(settings)
+}
+
+async fn keep(gateway: &Gateway, mut stop: watch::Receiver<bool>) {
+    eprintln!("the gateway stays up until Ctrl-C:");
+    eprintln!("  psql -h {} -p {} -d demo", gateway.address.ip(), gateway.address.port());
+    if let Some(http) = gateway.http {
+        eprintln!("  curl http://{http}/metrics");
+    }
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+fn finish(flags: &Flags, reports: &[Report]) -> Result<(), String> {
+    match flags.format {
+        Format::Json => {
+            let json = match reports {
+                [one] if !flags.compare => serde_json::to_string(one),
+                all => serde_json::to_string(&serde_json::json!({ "policies": all })),
+            };
+            println!("{}", json.map_err(|error| error.to_string())?);
+        }
+        Format::Text => {
+            let Some(last) = reports.last() else { return Ok(()) };
+            println!("What to try next:");
+            println!("  punctual demo --compare                 the same arrivals under every policy");
+            println!("  punctual demo --keep                    then look around with psql");
+            println!("  punctual replay {}", last.journal.display());
+            println!("  punctual serve -c punctual.toml         in front of your own clusters");
+        }
+    }
+    Ok(())
+}
+
+/// Becomes true at the first Ctrl-C or SIGTERM. At the second the program ends.
+fn stop_on_interrupt() -> watch::Receiver<bool> {
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(async move {
+        let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+        let Ok(mut terminate) = terminate else { return };
+        for times in 0.. {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            if times > 0 {
+                std::process::exit(i32::from(FAILED));
+            }
+            stop.send_replace(true);
+        }
+    });
+    stopped
+}

@@ -1,0 +1,196 @@
+//! What a run of the demonstration showed: numbers for programs, a table for people.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use punctual_core::time::Span;
+use serde::Serialize;
+
+use super::load::{End, Seen, Shown};
+use super::workload::CLASSES;
+
+/// The outcome of one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The routing policy.
+    pub policy: String,
+    /// How long queries were sent, in seconds.
+    pub seconds: f64,
+    /// Queries sent.
+    pub queries: u64,
+    /// Queries whose outcome nobody knows: no answer, or a connection that broke.
+    pub lost: u64,
+    /// Queries that the gateway refused.
+    pub refused: u64,
+    /// Queries that got an error.
+    pub failed: u64,
+    /// What the clusters cost, in dollars.
+    pub cost_usd: f64,
+    /// By class, most urgent first.
+    pub classes: Vec<ClassReport>,
+    /// Where the ended queries are recorded.
+    pub history: PathBuf,
+    /// Where the decisions are recorded.
+    pub journal: PathBuf,
+    /// The first error that a client saw, if one did.
+    pub first_error: Option<String>,
+}
+
+/// The outcome for one class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassReport {
+    /// Its name.
+    pub name: String,
+    /// Queries sent.
+    pub queries: u64,
+    /// Its latency target, in seconds.
+    pub slo_s: f64,
+    /// Queries that missed it: late, refused, failed or lost.
+    pub missed: u64,
+    /// Their share.
+    pub violation_rate: f64,
+    /// Median latency of the answered, in seconds, as clients saw it.
+    pub p50_s: Option<f64>,
+    /// 95th percentile.
+    pub p95_s: Option<f64>,
+    /// 99th percentile.
+    pub p99_s: Option<f64>,
+}
+
+/// What the gateway knows and clients do not.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The routing policy.
+    pub policy: String,
+    /// How long queries were sent.
+    pub length: Span,
+    /// Dollars.
+    pub cost: f64,
+    /// Where the ended queries are recorded.
+    pub history: PathBuf,
+    /// Where the decisions are recorded.
+    pub journal: PathBuf,
+}
+
+impl Report {
+    /// Puts together what clients saw and what the gateway knows.
+    pub fn of(seen: &Seen, facts: Facts) -> Report {
+        let shown = seen.shown();
+        let sent = (0..CLASSES.len()).map(|class| seen.sent(class)).sum::<u64>();
+        let count = |which: fn(&End) -> bool| shown.iter().filter(|one| which(&one.end)).count() as u64;
+        let unanswered = sent.saturating_sub(shown.len() as u64);
+        let first_error = shown.iter().find_map(|one| match &one.end {
+            End::Failed(error) | End::Lost(error) => Some(error.clone()),
+            End::Answered | End::Refused => None,
+        });
+        Report {
+            policy: facts.policy,
+            seconds: facts.length.secs_f64(),
+            queries: sent,
+            lost: unanswered + count(|end| matches!(end, End::Lost(_))),
+            refused: count(|end| matches!(end, End::Refused)),
+            failed: count(|end| matches!(end, End::Failed(_))),
+            cost_usd: facts.cost,
+            classes: (0..CLASSES.len()).map(|class| class_report(class, seen.sent(class), &shown)).collect(),
+            history: facts.history,
+            journal: facts.journal,
+            first_error,
+        }
+    }
+}
+
+fn class_report(class: usize, sent: u64, shown: &[Shown]) -> ClassReport {
+    let slo = CLASSES[class].slo;
+    let mut answered: Vec<Span> =
+        shown.iter().filter(|one| one.class == class && one.end == End::Answered).map(|one| one.latency).collect();
+    answered.sort_unstable();
+    let met = answered.iter().filter(|latency| **latency <= slo).count() as u64;
+    let missed = sent.saturating_sub(met);
+    ClassReport {
+        name: CLASSES[class].name.to_owned(),
+        queries: sent,
+        slo_s: slo.secs_f64(),
+        missed,
+        violation_rate: if sent == 0 { 0.0 } else { missed as f64 / sent as f64 },
+        p50_s: quantile(&answered, 0.50),
+        p95_s: quantile(&answered, 0.95),
+        p99_s: quantile(&answered, 0.99),
+    }
+}
+
+/// The smallest value that at least the share `q` of the sorted values do not exceed, in seconds.
+pub fn quantile(sorted: &[Span], q: f64) -> Option<f64> {
+    let rank = (q * sorted.len() as f64).ceil().max(1.0) as usize;
+    sorted.get(rank - 1).map(|span| span.secs_f64())
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "policy {}, {:.0} s, {} queries", self.policy, self.seconds, self.queries)?;
+        writeln!(f)?;
+        writeln!(
+            f,
+            "  {:<12} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}",
+            "class", "queries", "SLO", "missed", "rate", "p50", "p95", "p99"
+        )?;
+        for class in &self.classes {
+            writeln!(
+                f,
+                "  {:<12} {:>8} {:>8} {:>8} {:>7.1}% {:>9} {:>9} {:>9}",
+                class.name,
+                class.queries,
+                format!("{} s", class.slo_s),
+                class.missed,
+                100.0 * class.violation_rate,
+                seconds(class.p50_s),
+                seconds(class.p95_s),
+                seconds(class.p99_s),
+            )?;
+        }
+        writeln!(f)?;
+        writeln!(
+            f,
+            "  cost {:.4} $   refused {}   failed {}   lost {}",
+            self.cost_usd, self.refused, self.failed, self.lost
+        )?;
+        if let Some(error) = &self.first_error {
+            writeln!(f, "  first error: {error}")?;
+        }
+        writeln!(f, "  history {}", self.history.display())?;
+        write!(f, "  journal {}", self.journal.display())
+    }
+}
+
+fn seconds(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3} s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_observed_values() {
+        let spans: Vec<Span> = (1..=20).map(Span::from_secs).collect();
+        assert_eq!(quantile(&spans, 0.50), Some(10.0));
+        assert_eq!(quantile(&spans, 0.95), Some(19.0));
+        assert_eq!(quantile(&spans, 0.99), Some(20.0));
+        assert_eq!(quantile(&spans[..1], 0.5), Some(1.0));
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn whatever_was_not_answered_in_time_missed_its_slo() {
+        let shown = |class, millis, end| Shown { class, latency: Span::from_millis(millis), end };
+        let all = [
+            shown(0, 100, End::Answered),
+            shown(0, 800, End::Answered),
+            shown(0, 1, End::Refused),
+            shown(0, 1, End::Failed("no".into())),
+            shown(1, 100, End::Answered),
+        ];
+        let report = class_report(0, 5, &all);
+        assert_eq!((report.queries, report.missed, report.violation_rate), (5, 4, 0.8));
+        assert_eq!((report.p50_s, report.p95_s), (Some(0.1), Some(0.8)));
+    }
+}

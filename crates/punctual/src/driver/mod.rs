@@ -1,0 +1,336 @@
+//! The loop that owns the dispatcher: what happened goes in, what is to be done goes out.
+//!
+//! ```text
+//!  sessions ─┐                                    ┌─▶ mailboxes of sessions
+//!  providers ─┼─▶ one task: now, handle, journal ─┼─▶ providers
+//!  timer ────┘                                    └─▶ history, metrics
+//! ```
+//!
+//! Nothing here decides and nothing here waits for I/O: commands are handed to whoever carries them out. If the
+//! dispatcher panics, or a watchdog finds it stuck, sessions go on by the [`fallback`] and an alarm is raised.
+
+pub mod fallback;
+
+use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use punctual_core::check;
+use punctual_core::id::{ClusterId, Generation, QueryId, SessionId};
+use punctual_core::query::Ended;
+use punctual_core::time::{Span, Time};
+use punctual_core::{Command, Dispatcher, Event};
+use tokio::sync::mpsc;
+
+use self::fallback::Fallback;
+use crate::clock::Clock;
+use crate::history;
+use crate::journal;
+use crate::link::{About, Order, Report, Snapshot};
+use crate::metrics::Metrics;
+use crate::provider::{self, Notice, Providers};
+use crate::relay::Pool;
+use crate::settings::Settings;
+
+/// Reports taken in at once before commands are looked at again.
+const BATCH: usize = 256;
+/// The invariants are checked at most this often, since that costs time in proportion to what is live.
+const CHECK_EVERY: Span = Span::from_secs(1);
+
+/// The live loop.
+pub struct Driver {
+    dispatcher: Dispatcher,
+    settings: Arc<Settings>,
+    clock: Clock,
+    reports: mpsc::Receiver<Report>,
+    notices: mpsc::Receiver<provider::About>,
+    stop: mpsc::Receiver<Event>,
+    providers: Providers,
+    records: Records,
+    fallback: Arc<Fallback>,
+    mailboxes: BTreeMap<SessionId, mpsc::Sender<Order>>,
+    queries: HashMap<QueryId, (SessionId, About)>,
+    pools: BTreeMap<ClusterId, Arc<Pool>>,
+    names: BTreeMap<ClusterId, Arc<str>>,
+    classes: Vec<Arc<str>>,
+    commands: Vec<Command>,
+    broken: u64,
+    next_check: Time,
+}
+
+/// Where the driver writes down what happens.
+pub struct Records {
+    /// Ended queries; None: nowhere.
+    pub history: Option<history::Recorder>,
+    /// Events and commands; None: nowhere.
+    pub journal: Option<journal::Writer>,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+}
+
+/// What a driver is made of besides its settings.
+pub struct Parts {
+    /// Where sessions report.
+    pub reports: mpsc::Receiver<Report>,
+    /// Events from the gateway itself: a shutdown.
+    pub stop: mpsc::Receiver<Event>,
+    /// Who starts clusters.
+    pub providers: Providers,
+    /// Where they report.
+    pub notices: mpsc::Receiver<provider::About>,
+    /// Where things are written down.
+    pub records: Records,
+    /// How sessions go on without the dispatcher.
+    pub fallback: Arc<Fallback>,
+    /// The clock of all decisions.
+    pub clock: Clock,
+}
+
+/// What a driver leaves behind.
+pub struct Finale {
+    /// The last snapshot.
+    pub snapshot: Snapshot,
+    /// To be closed by the caller, which waits for what is still to be written.
+    pub records: Records,
+}
+
+impl Driver {
+    /// A driver that has not started any cluster yet.
+    pub fn new(settings: Arc<Settings>, parts: Parts) -> Driver {
+        let classes = settings.policy.classes.iter().map(|class| class.name.as_str().into()).collect();
+        Driver {
+            dispatcher: Dispatcher::new(settings.seed, settings.policy.clone()),
+            settings,
+            clock: parts.clock,
+            reports: parts.reports,
+            notices: parts.notices,
+            stop: parts.stop,
+            providers: parts.providers,
+            records: parts.records,
+            fallback: parts.fallback,
+            mailboxes: BTreeMap::new(),
+            queries: HashMap::new(),
+            pools: BTreeMap::new(),
+            names: BTreeMap::new(),
+            classes,
+            commands: Vec::new(),
+            broken: 0,
+            next_check: Time::ZERO,
+        }
+    }
+
+    /// Runs until a shutdown is complete.
+    pub async fn run(mut self) -> Finale {
+        let wanted: Vec<_> = self.settings.clusters.iter().map(|cluster| cluster.spec.clone()).collect();
+        for spec in wanted {
+            self.take(Event::ClusterWanted(spec));
+        }
+        let mut batch = Vec::with_capacity(BATCH);
+        while !self.dispatcher.is_shut_down() && !self.fallback.is_over() {
+            let wakeup = self.dispatcher.next_wakeup().map(|at| self.clock.instant(at));
+            tokio::select! {
+                biased;
+                Some(event) = self.stop.recv() => self.stop_wanted(event),
+                Some((cluster, generation, notice)) = self.notices.recv() => {
+                    self.notice(cluster, generation, notice);
+                }
+                count = self.reports.recv_many(&mut batch, BATCH) => {
+                    if count == 0 {
+                        // No session and no surface is left, nor can one come.
+                        break;
+                    }
+                    for report in batch.drain(..) {
+                        self.report(report);
+                    }
+                }
+                () = sleep_until(wakeup) => self.take(Event::Woke),
+            }
+            self.check_now_and_then();
+        }
+        let snapshot = self.snapshot();
+        Finale { snapshot, records: self.records }
+    }
+
+    fn report(&mut self, report: Report) {
+        match report {
+            Report::Joined { session, mailbox } => drop(self.mailboxes.insert(session, mailbox)),
+            Report::Arrived { query, about } => {
+                self.queries.insert(query.id, (query.session, about));
+                self.take(Event::Arrived(query));
+            }
+            Report::Happened(event) => self.take(event),
+            Report::AnyCluster { answer } => drop(answer.send(self.any_pool())),
+            Report::Doubtful { pool } => self.providers.check(pool.cluster(), pool.generation()),
+            Report::Look { answer } => drop(answer.send(self.snapshot())),
+        }
+    }
+
+    fn notice(&mut self, cluster: ClusterId, generation: Generation, notice: Notice) {
+        match notice {
+            Notice::Ready(endpoint) => {
+                let name = self.names.get(&cluster).map_or(String::new(), |name| name.to_string());
+                tracing::info!(cluster = %cluster, name, address = %endpoint.address, "cluster is ready");
+                let pool = Pool::new(cluster, generation, name, endpoint, self.settings.door.clone());
+                if let Some(old) = self.pools.insert(cluster, Arc::new(pool)) {
+                    old.close();
+                }
+                self.take(Event::ClusterReady { cluster, generation });
+            }
+            Notice::Lost(cause, detail) => {
+                tracing::warn!(cluster = %cluster, "cluster lost: {cause}: {detail}");
+                self.drop_pool(cluster, generation);
+                self.take(Event::ClusterLost { cluster, generation, cause });
+            }
+            Notice::Stopped => {
+                self.drop_pool(cluster, generation);
+                self.take(Event::ClusterStopped { cluster, generation });
+            }
+        }
+        self.share_ready_pools();
+    }
+
+    fn drop_pool(&mut self, cluster: ClusterId, generation: Generation) {
+        if self.pools.get(&cluster).is_some_and(|pool| pool.generation() == generation)
+            && let Some(pool) = self.pools.remove(&cluster)
+        {
+            pool.close();
+        }
+    }
+
+    /// Keeps the fallback's list of clusters as the dispatcher sees it.
+    fn share_ready_pools(&self) {
+        let slots = |pool: &Arc<Pool>| {
+            self.settings.clusters.iter().find(|c| c.spec.name == pool.name()).map_or(1, |c| c.spec.slots)
+        };
+        self.fallback.set(self.pools.values().map(|pool| (pool.clone(), slots(pool))).collect());
+    }
+
+    /// Ends the gateway: no new queries, and idle sessions are told to go.
+    fn stop_wanted(&mut self, event: Event) {
+        for mailbox in self.mailboxes.values() {
+            let _ = mailbox.try_send(Order::Farewell);
+        }
+        self.fallback.end();
+        self.take(event);
+    }
+
+    /// One turn of the brain: the event in, the commands out, both into the journal.
+    fn take(&mut self, event: Event) {
+        if self.fallback.is_on() {
+            return;
+        }
+        if let Some(journal) = &mut self.records.journal
+            && journal.checkpoint_due()
+        {
+            journal.checkpoint(&self.dispatcher);
+        }
+        let now = self.clock.now();
+        let mut commands = std::mem::take(&mut self.commands);
+        let journaled = self.records.journal.is_some().then(|| event.clone());
+        self.fallback.watch_begins();
+        let went = catch_unwind(AssertUnwindSafe(|| self.dispatcher.handle(now, event, &mut commands)));
+        self.records.metrics.decision_took(self.fallback.watch_ends());
+        if let (Some(journal), Some(event)) = (&mut self.records.journal, journaled) {
+            journal.record(now, &event, &commands);
+        }
+        if went.is_err() {
+            tracing::error!("the dispatcher failed: queries go on by least outstanding; see the end of the journal");
+            self.fallback.turn_on();
+            return;
+        }
+        for command in commands.drain(..) {
+            self.carry_out(command);
+        }
+        self.commands = commands;
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Run { query, cluster } => match self.pools.get(&cluster).cloned() {
+                Some(on) => self.order(query, Order::Run { query, on }),
+                // Lost between two events: its loss is on its way and will end the query.
+                None => tracing::warn!(%query, %cluster, "placed on a cluster without connections"),
+            },
+            Command::Refuse { query, because } => self.order(query, Order::Refuse { query, because }),
+            Command::Cancel { query, .. } => self.order(query, Order::Cancel { query }),
+            Command::Abandon { query, because } => self.order(query, Order::Abandon { query, because }),
+            Command::EndPin { session, because } => self.order_session(session, Order::EndPin { because }),
+            Command::Start { cluster, generation, spec } => {
+                tracing::info!(%cluster, name = spec.name, "starting a cluster");
+                self.names.insert(cluster, spec.name.as_str().into());
+                self.providers.start(cluster, generation, &spec);
+            }
+            Command::Stop { cluster, generation, force } => self.providers.stop(cluster, generation, force),
+            Command::Record(ended) => self.record(&ended),
+        }
+    }
+
+    fn order(&mut self, query: QueryId, order: Order) {
+        if let Some((session, _)) = self.queries.get(&query) {
+            self.order_session(*session, order);
+        }
+    }
+
+    fn order_session(&mut self, session: SessionId, order: Order) {
+        if let Some(mailbox) = self.mailboxes.get(&session)
+            && let Err(mpsc::error::TrySendError::Full(order)) = mailbox.try_send(order)
+        {
+            tracing::error!(session = session.0, ?order, "a session does not read its orders");
+        }
+    }
+
+    fn record(&mut self, ended: &Ended) {
+        let class = &self.classes[ended.query.class.0 as usize];
+        self.records.metrics.ended(ended, class);
+        let Some((_, about)) = self.queries.remove(&ended.query.id) else { return };
+        if let Some(history) = &self.records.history {
+            let cluster = ended.cluster.and_then(|(id, _)| self.names.get(&id));
+            // A full queue is counted there and shown by the metrics.
+            let _ = history.ended(ended, &about, history::Names { cluster, class });
+        }
+    }
+
+    /// Connections to a ready cluster for statements that are not counted.
+    fn any_pool(&self) -> Option<Arc<Pool>> {
+        self.pools.get(&self.dispatcher.any_ready()?).cloned()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let now = self.clock.now();
+        // What failed may fail again when it is looked at.
+        let view = catch_unwind(AssertUnwindSafe(|| self.dispatcher.view(now)));
+        Snapshot {
+            view: view.unwrap_or_else(|_| Dispatcher::new(0, self.settings.policy.clone()).view(now)),
+            about: self.queries.iter().map(|(id, (_, about))| (*id, about.clone())).collect(),
+            broken: self.broken,
+            degraded: self.fallback.is_on(),
+            sessions: self.mailboxes.values().filter(|mailbox| !mailbox.is_closed()).count() as u32,
+        }
+    }
+
+    fn check_now_and_then(&mut self) {
+        let now = self.clock.now();
+        if now < self.next_check {
+            return;
+        }
+        self.next_check = now + CHECK_EVERY;
+        // A session reads its orders until it is gone, which may be after its client.
+        self.mailboxes.retain(|_, mailbox| !mailbox.is_closed());
+        for breach in check::check(&self.dispatcher) {
+            self.broken += 1;
+            tracing::error!("an invariant is broken: {breach}");
+        }
+        // Clusters that are neither there nor remembered have no name to keep.
+        if self.names.len() > 4 * self.settings.policy.max_clusters as usize {
+            let known: Vec<ClusterId> = self.dispatcher.view(now).clusters.iter().map(|c| c.id).collect();
+            self.names.retain(|id, _| known.contains(id));
+        }
+    }
+}
+
+async fn sleep_until(at: Option<std::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

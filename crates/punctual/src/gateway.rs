@@ -1,0 +1,190 @@
+//! A gateway, put together: settings in, a running front door out, a drained end.
+//!
+//! Read `start` from the top: where things are written, who starts clusters, the driver, the doors. `stop` goes the
+//! other way. The binary, the demonstration and the tests all start it here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::cluster::Phase;
+use punctual_core::time::Span;
+use punctual_core::{BUILD, Event};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::catalog::Catalog;
+use crate::clock::Clock;
+use crate::door;
+use crate::driver::fallback::Fallback;
+use crate::driver::{Driver, Finale, Parts, Records};
+use crate::history::{self, HistoryError};
+use crate::http;
+use crate::journal::{self, JournalError};
+use crate::link::{Link, Snapshot};
+use crate::metrics::Metrics;
+use crate::provider::Providers;
+use crate::settings::Settings;
+
+/// Why a gateway did not start.
+#[derive(Debug)]
+pub enum GatewayError {
+    /// An address could not be listened on.
+    Listen {
+        /// What for: the key of the configuration.
+        key: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// History could not be opened.
+    History(HistoryError),
+    /// The journal could not be opened.
+    Journal(JournalError),
+    /// A thread could not be started.
+    Thread(io::Error),
+    /// The driver ended before its time.
+    Driver,
+}
+
+impl fmt::Display for GatewayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GatewayError::Listen { key, address, cause } if cause.kind() == io::ErrorKind::AddrInUse => {
+                write!(f, "{key} = \"{address}\": another program listens there; stop it or choose another port")
+            }
+            GatewayError::Listen { key, address, cause } => write!(f, "{key} = \"{address}\": {cause}"),
+            GatewayError::History(error) => write!(f, "history: {error}"),
+            GatewayError::Journal(error) => write!(f, "journal: {error}"),
+            GatewayError::Thread(error) => write!(f, "starting a thread: {error}"),
+            GatewayError::Driver => write!(f, "the driver ended before its time"),
+        }
+    }
+}
+
+/// A running gateway.
+pub struct Gateway {
+    /// Where clients connect.
+    pub address: SocketAddr,
+    /// Where HTTP is served.
+    pub http: Option<SocketAddr>,
+    /// The way to its driver.
+    pub link: Link,
+    /// What it runs with.
+    pub settings: Arc<Settings>,
+    stop: mpsc::Sender<Event>,
+    driver: JoinHandle<Finale>,
+    history: history::Writer,
+    doors: Vec<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Starts everything. Clusters start in the background; [`Gateway::ready`] waits for them.
+    ///
+    /// # Errors
+    /// If an address is taken, or history or journal cannot be written.
+    pub async fn start(settings: Settings) -> Result<Gateway, GatewayError> {
+        let listener = listen("gateway.listen", settings.listen).await?;
+        let http_listener = match settings.http {
+            Some(address) => Some(listen("gateway.http", address).await?),
+            None => None,
+        };
+        let settings = Arc::new(settings);
+        let clock = Clock::start();
+        let history =
+            history::Writer::start(&settings.history, history::Options::default()).map_err(GatewayError::History)?;
+        let opening = journal::Opening {
+            build: BUILD.to_owned(),
+            seed: settings.seed,
+            model: String::new(),
+            started: clock.now(),
+        };
+        let journal = journal::Writer::start(&settings.journal, opening).map_err(GatewayError::Journal)?;
+        let metrics = Arc::new(Metrics::new());
+        let fallback = Fallback::new();
+        fallback.watch().map_err(GatewayError::Thread)?;
+
+        let (link, reports) = Link::new();
+        let (stop, stop_events) = mpsc::channel(1);
+        let kinds: BTreeMap<_, _> =
+            settings.clusters.iter().map(|cluster| (cluster.spec.name.clone(), cluster.kind.clone())).collect();
+        let (providers, notices) = Providers::new(kinds, settings.door.clone());
+        let records = Records { history: Some(history.recorder()), journal: Some(journal), metrics: metrics.clone() };
+        let parts =
+            Parts { reports, stop: stop_events, providers, notices, records, fallback: fallback.clone(), clock };
+        let driver = tokio::spawn(Driver::new(settings.clone(), parts).run());
+
+        let address = listener.local_addr().unwrap_or(settings.listen);
+        let answers = Arc::new(Catalog::new(link.clone()));
+        let classes = settings.policy.classes.clone();
+        let first = clock.now().micros() >> 4;
+        let shared = door::Shared::new(settings.gateway, settings.door.clone(), classes, first, answers)
+            .with_fallback(fallback, settings.policy.wait_limit);
+        let mut doors = vec![tokio::spawn(door::serve(listener, link.clone(), Arc::new(shared)))];
+        let mut http = None;
+        if let Some(listener) = http_listener {
+            http = listener.local_addr().ok();
+            let served = http::serve(listener, link.clone(), metrics, std::future::pending());
+            doors.push(tokio::spawn(async move {
+                if let Err(error) = served.await {
+                    tracing::error!("HTTP ended: {error}");
+                }
+            }));
+        }
+        Ok(Gateway { address, http, link, settings, stop, driver, history, doors })
+    }
+
+    /// Waits until every cluster of the configuration is ready. `look` sees each snapshot on the way and may give up
+    /// by returning false.
+    ///
+    /// # Errors
+    /// If the driver has ended.
+    pub async fn ready(&self, mut look: impl FnMut(&Snapshot) -> bool) -> Result<bool, GatewayError> {
+        loop {
+            let snapshot = self.link.look().await.map_err(|_| GatewayError::Driver)?;
+            let ready = snapshot.view.clusters.iter().filter(|cluster| cluster.phase == Phase::Ready).count();
+            if ready >= self.settings.clusters.len() {
+                return Ok(true);
+            }
+            if !look(&snapshot) {
+                return Ok(false);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Drains: takes no new queries, finishes those that are here, stops the clusters, closes the records.
+    ///
+    /// # Errors
+    /// If the driver did not survive.
+    pub async fn stop(self, within: Span) -> Result<Snapshot, GatewayError> {
+        let _ = self.stop.send(Event::ShutdownWanted { within }).await;
+        let finale = self.driver.await.map_err(|_| GatewayError::Driver)?;
+        for door in self.doors {
+            door.abort();
+        }
+        let (records, history) = (finale.records, self.history);
+        // Both wait for their threads to write what is left.
+        let _ = tokio::task::spawn_blocking(move || {
+            drop(records);
+            history.close();
+        })
+        .await;
+        Ok(finale.snapshot)
+    }
+
+    /// Where history and journal are.
+    pub fn records(&self) -> (PathBuf, PathBuf) {
+        (self.settings.history.dir.clone(), self.settings.journal.dir.clone())
+    }
+}
+
+async fn listen(key: &'static str, address: SocketAddr) -> Result<TcpListener, GatewayError> {
+    TcpListener::bind(address).await.map_err(|cause| GatewayError::Listen { key, address, cause })
+}

@@ -1,0 +1,296 @@
+//! Clusters that are child processes of the gateway: `punctual engine`, embedded or simulated.
+//!
+//! A child listens on a Unix socket in a directory that only we may enter, gets its password on standard input, says
+//! on standard output that it listens, and ends when its standard input closes: so none outlives a gateway that was
+//! killed. What it writes to standard error goes to the log, with the last lines kept for the reason of its end.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use punctual_core::cluster::Spec;
+use punctual_core::event::LossCause;
+use punctual_core::id::ClusterId;
+use punctual_core::time::Span;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
+
+use super::{Notice, Start, Wish};
+use crate::relay;
+use crate::settings::{Address, Embedded, Endpoint, Secret, Tables};
+
+/// Lines of a child's last words that are kept.
+const LAST_WORDS: usize = 5;
+
+/// Why a child did not become a cluster.
+#[derive(Debug)]
+pub enum ChildError {
+    /// Its directory could not be made.
+    Directory(PathBuf, io::Error),
+    /// It could not be run.
+    Spawn(io::Error),
+    /// Its secret could not be handed over.
+    Secret(io::Error),
+    /// It ended before it was ready.
+    Ended(String),
+    /// It listens but does not answer.
+    Silent(relay::ConnectError),
+}
+
+impl fmt::Display for ChildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChildError::Directory(path, error) => write!(f, "making {}: {error}", path.display()),
+            ChildError::Spawn(error) => write!(f, "running the engine: {error}"),
+            ChildError::Secret(error) => write!(f, "handing the engine its secret: {error}"),
+            ChildError::Ended(why) => f.write_str(why),
+            ChildError::Silent(error) => write!(f, "the engine does not answer: {error}"),
+        }
+    }
+}
+
+/// What to run, less what differs from start to start.
+#[derive(Debug)]
+pub(super) struct Program {
+    arguments: Vec<String>,
+}
+
+impl Program {
+    /// An embedded cluster of that size.
+    pub(super) fn embedded(embedded: &Embedded, spec: &Spec) -> Program {
+        let mut arguments = vec![
+            "--size".to_owned(),
+            spec.units.0.to_string(),
+            "--threads-per-unit".to_owned(),
+            embedded.threads_per_unit.to_string(),
+            "--memory-per-unit".to_owned(),
+            embedded.memory_per_unit.to_string(),
+        ];
+        if let Tables::Dirs(dirs) = &embedded.tables {
+            for dir in dirs {
+                arguments.extend(["--tables".to_owned(), dir.display().to_string()]);
+            }
+        }
+        Program { arguments }
+    }
+
+    /// A simulated cluster of that size.
+    pub(super) fn simulated(time_scale: f64, spec: &Spec) -> Program {
+        let arguments = [
+            "--simulated".to_owned(),
+            "--size".to_owned(),
+            spec.units.0.to_string(),
+            "--slots".to_owned(),
+            // The gateway's slots govern; the engine adds room for control queries.
+            (spec.slots + 16).to_string(),
+            "--time-scale".to_owned(),
+            time_scale.to_string(),
+        ];
+        Program { arguments: arguments.into() }
+    }
+}
+
+/// Runs a child until it is told to stop or ends by itself.
+pub(super) async fn run(mut start: Start, program: Program) {
+    let mut engine = match Engine::launch(&program).await {
+        Ok(engine) => engine,
+        Err(error) => return start.report(Notice::Lost(LossCause::StartFailed, error.to_string())).await,
+    };
+    let (cluster, within) = (start.cluster, start.door.connect_within);
+    let ready = tokio::select! {
+        ready = engine.ready(cluster, within) => ready,
+        () = stop_wanted(&mut start) => {
+            engine.kill().await;
+            return start.report(Notice::Stopped).await;
+        }
+    };
+    match ready {
+        Ok(endpoint) => start.tell(Notice::Ready(endpoint)).await,
+        Err(error) => {
+            engine.kill().await;
+            return start.report(Notice::Lost(LossCause::StartFailed, error.to_string())).await;
+        }
+    }
+    loop {
+        tokio::select! {
+            status = engine.child.wait() => {
+                let why = engine.last_words(status).await;
+                return start.report(Notice::Lost(LossCause::Exited, why)).await;
+            }
+            wish = start.next_wish() => match wish {
+                Wish::Run | Wish::Check(_) => {}
+                Wish::Stop => {
+                    engine.end().await;
+                    return start.report(Notice::Stopped).await;
+                }
+                Wish::Kill => {
+                    engine.kill().await;
+                    return start.report(Notice::Stopped).await;
+                }
+            },
+        }
+    }
+}
+
+async fn stop_wanted(start: &mut Start) {
+    while !matches!(start.wish(), Wish::Stop | Wish::Kill) {
+        if matches!(start.next_wish().await, Wish::Stop | Wish::Kill) {
+            return;
+        }
+    }
+}
+
+/// A running child with its ends of the pipes.
+struct Engine {
+    child: Child,
+    /// Closing it ends the child.
+    stdin: Option<ChildStdin>,
+    stdout: Lines<BufReader<ChildStdout>>,
+    last_words: Option<JoinHandle<VecDeque<String>>>,
+    endpoint: Endpoint,
+    /// Removed when this is dropped.
+    dir: SocketDir,
+}
+
+impl Engine {
+    async fn launch(program: &Program) -> Result<Engine, ChildError> {
+        let dir = SocketDir::new()?;
+        let secret = Secret::new(random_secret().map_err(ChildError::Secret)?);
+        let me = std::env::current_exe().map_err(ChildError::Spawn)?;
+        let mut child = Command::new(me)
+            .arg("engine")
+            .arg("--socket-dir")
+            .arg(&dir.0)
+            .arg("--secret-on-stdin")
+            .args(&program.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Ctrl-C at the terminal is for the gateway, which stops its children in order.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(ChildError::Spawn)?;
+        let (Some(mut stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(ChildError::Spawn(io::Error::other("its pipes are missing")));
+        };
+        stdin.write_all(format!("{}\n", secret.reveal()).as_bytes()).await.map_err(ChildError::Secret)?;
+        let endpoint = Endpoint {
+            address: Address::Unix(dir.0.join(".s.PGSQL.5432")),
+            user: None,
+            password: Some(secret),
+            database: None,
+        };
+        Ok(Engine {
+            child,
+            stdin: Some(stdin),
+            stdout: BufReader::new(stdout).lines(),
+            last_words: Some(tokio::spawn(listen(stderr))),
+            endpoint,
+            dir,
+        })
+    }
+
+    /// Waits until the child says that it listens, and sees for itself.
+    async fn ready(&mut self, cluster: ClusterId, within: Span) -> Result<Endpoint, ChildError> {
+        loop {
+            match self.stdout.next_line().await {
+                Ok(Some(line)) if line.starts_with("ready") => break,
+                Ok(Some(line)) => tracing::info!(%cluster, "engine: {line}"),
+                Ok(None) | Err(_) => {
+                    let status = self.child.wait().await;
+                    return Err(ChildError::Ended(self.last_words(status).await));
+                }
+            }
+        }
+        match relay::probe(&self.endpoint, within).await {
+            Ok(_) => Ok(self.endpoint.clone()),
+            Err(error) => Err(ChildError::Silent(error)),
+        }
+    }
+
+    /// Lets the child end: nothing runs there any more.
+    async fn end(&mut self) {
+        self.stdin = None;
+        if tokio::time::timeout(std::time::Duration::from_secs(5), self.child.wait()).await.is_err() {
+            self.kill().await;
+        }
+    }
+
+    async fn kill(&mut self) {
+        if let Err(error) = self.child.kill().await {
+            tracing::warn!(dir = %self.dir.0.display(), "killing the engine: {error}");
+        }
+    }
+
+    /// Why the child ended: its status and what it said last.
+    async fn last_words(&mut self, status: io::Result<ExitStatus>) -> String {
+        let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        let words = match self.last_words.take() {
+            Some(listener) => listener.await.unwrap_or_default(),
+            None => VecDeque::new(),
+        };
+        if words.is_empty() {
+            return format!("the engine ended ({status})");
+        }
+        format!("the engine ended ({status}): {}", Vec::from(words).join(" / "))
+    }
+}
+
+/// Passes the child's standard error to the log and keeps its end.
+async fn listen(stderr: ChildStderr) -> VecDeque<String> {
+    let mut lines = BufReader::new(stderr).lines();
+    let mut kept = VecDeque::new();
+    while let Ok(Some(line)) = lines.next_line().await {
+        tracing::debug!("engine: {line}");
+        kept.push_back(line);
+        if kept.len() > LAST_WORDS {
+            kept.pop_front();
+        }
+    }
+    kept
+}
+
+/// A directory for one socket, which only we may enter. Its path is short: a socket's may have 107 bytes.
+#[derive(Debug)]
+struct SocketDir(PathBuf);
+
+impl SocketDir {
+    fn new() -> Result<SocketDir, ChildError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let base = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+        let base = if base.is_dir() { base } else { std::env::temp_dir() };
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = base.join(format!("punctual-{}-{number}", std::process::id()));
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(SocketDir(path)),
+                // Left behind by a process that had our id: not ours to enter.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(ChildError::Directory(path, error)),
+            }
+        }
+    }
+}
+
+impl Drop for SocketDir {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(Path::new(&self.0)) {
+            tracing::debug!(dir = %self.0.display(), "removing a socket directory: {error}");
+        }
+    }
+}
+
+/// 32 bytes of the system's entropy, in hexadecimal.
+fn random_secret() -> io::Result<String> {
+    let mut bytes = [0u8; 32];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

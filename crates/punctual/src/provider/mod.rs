@@ -1,0 +1,146 @@
+//! Starts and stops clusters, and says when they come and go.
+//!
+//! Every start of a cluster is a task of its own, which ends by reporting either that it stopped as asked or that it
+//! was lost. Commands and reports carry the generation of the start, so that a late word about an earlier one cannot
+//! be taken for news about the present.
+
+mod address;
+mod child;
+
+use std::collections::BTreeMap;
+
+use punctual_core::cluster::Spec;
+use punctual_core::event::LossCause;
+use punctual_core::id::{ClusterId, Generation};
+use tokio::sync::{mpsc, watch};
+
+use crate::settings::{ClusterKind, Door, Endpoint};
+
+pub use child::ChildError;
+
+/// Reports of providers on their way to the driver. Each start makes at most three.
+pub const NOTICES: usize = 1_024;
+
+/// What a provider has to say about one start of a cluster.
+#[derive(Debug)]
+pub enum Notice {
+    /// It answers, here.
+    Ready(Endpoint),
+    /// It could not start, or is gone; with what there is to say about it.
+    Lost(LossCause, String),
+    /// It stopped as asked.
+    Stopped,
+}
+
+/// A notice with the start that it is about.
+pub type About = (ClusterId, Generation, Notice);
+
+/// What a start is told while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    /// Go on.
+    Run,
+    /// Go on, but find out whether the cluster still answers. The number makes each doubt a new one.
+    Check(u32),
+    /// Stop when idle; the dispatcher says so only once nothing runs there.
+    Stop,
+    /// Stop at once.
+    Kill,
+}
+
+/// The clusters of this gateway, as tasks.
+#[derive(Debug)]
+pub struct Providers {
+    kinds: BTreeMap<String, ClusterKind>,
+    door: Door,
+    notices: mpsc::Sender<About>,
+    starts: BTreeMap<(ClusterId, Generation), watch::Sender<Wish>>,
+    doubts: u32,
+}
+
+impl Providers {
+    /// Providers for clusters of these names, and the end where their notices come out.
+    pub fn new(kinds: BTreeMap<String, ClusterKind>, door: Door) -> (Providers, mpsc::Receiver<About>) {
+        let (notices, receiver) = mpsc::channel(NOTICES);
+        (Providers { kinds, door, notices, starts: BTreeMap::new(), doubts: 0 }, receiver)
+    }
+
+    /// Starts a cluster. What comes of it is a notice.
+    pub fn start(&mut self, cluster: ClusterId, generation: Generation, spec: &Spec) {
+        let (wish, wishes) = watch::channel(Wish::Run);
+        self.starts.retain(|_, wish| !wish.is_closed());
+        self.starts.insert((cluster, generation), wish);
+        let start = Start { cluster, generation, wishes, notices: self.notices.clone(), door: self.door.clone() };
+        match self.kinds.get(&spec.name).cloned() {
+            Some(ClusterKind::Address(endpoint)) => drop(tokio::spawn(address::run(start, endpoint))),
+            Some(ClusterKind::Embedded(embedded)) => {
+                drop(tokio::spawn(child::run(start, child::Program::embedded(&embedded, spec))));
+            }
+            Some(ClusterKind::Simulated { time_scale }) => {
+                drop(tokio::spawn(child::run(start, child::Program::simulated(time_scale, spec))));
+            }
+            None => {
+                let detail = format!("no cluster is called {}", spec.name);
+                drop(tokio::spawn(start.report(Notice::Lost(LossCause::StartFailed, detail))));
+            }
+        }
+    }
+
+    /// Stops a start of a cluster; what comes of it is a notice. One that has ended already needs none.
+    pub fn stop(&mut self, cluster: ClusterId, generation: Generation, force: bool) {
+        self.wish(cluster, generation, if force { Wish::Kill } else { Wish::Stop });
+    }
+
+    /// Finds out whether a cluster that failed to accept a connection is still there.
+    pub fn check(&mut self, cluster: ClusterId, generation: Generation) {
+        self.doubts = self.doubts.wrapping_add(1);
+        self.wish(cluster, generation, Wish::Check(self.doubts));
+    }
+
+    fn wish(&mut self, cluster: ClusterId, generation: Generation, wish: Wish) {
+        if let Some(start) = self.starts.get(&(cluster, generation)) {
+            start.send_if_modified(|present| {
+                // A stop is never taken back by a doubt.
+                let changes = !(matches!(wish, Wish::Check(_)) && matches!(present, Wish::Stop | Wish::Kill));
+                if changes {
+                    *present = wish;
+                }
+                changes
+            });
+        }
+    }
+}
+
+/// One start of a cluster, from its task's point of view.
+#[derive(Debug)]
+struct Start {
+    cluster: ClusterId,
+    generation: Generation,
+    wishes: watch::Receiver<Wish>,
+    notices: mpsc::Sender<About>,
+    door: Door,
+}
+
+impl Start {
+    /// Sends a notice; without a driver there is nobody to tell.
+    async fn report(self, notice: Notice) {
+        self.tell(notice).await;
+    }
+
+    async fn tell(&self, notice: Notice) {
+        let _ = self.notices.send((self.cluster, self.generation, notice)).await;
+    }
+
+    /// The next wish. When the gateway is gone, that is to stop.
+    async fn next_wish(&mut self) -> Wish {
+        match self.wishes.changed().await {
+            Ok(()) => *self.wishes.borrow_and_update(),
+            Err(_) => Wish::Kill,
+        }
+    }
+
+    /// The present wish.
+    fn wish(&self) -> Wish {
+        *self.wishes.borrow()
+    }
+}

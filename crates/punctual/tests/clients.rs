@@ -1,0 +1,263 @@
+//! Real clients through the gateway, in front of a real engine: they get what the engine gives directly.
+
+mod served;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use futures::{StreamExt, pin_mut};
+use punctual_engine::tpch;
+use served::{Served, punctual};
+use tokio_postgres::{Client, NoTls};
+
+/// Small: unoptimised DataFusion answers all twenty-two in seconds.
+const SCALE_FACTOR: f64 = 0.01;
+
+/// The tables, made once for all tests of this checkout.
+fn tables() -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    tpch::ensure(dir, SCALE_FACTOR, &mut |_| {}).expect("TPC-H is generated")
+}
+
+fn embedded(name: &str, slots: u32) -> String {
+    let tables = tables();
+    format!("[[cluster]]\nname = {name:?}\nkind = \"embedded\"\nslots = {slots}\ntables = [{tables:?}]\n")
+}
+
+/// An engine to ask directly.
+struct Engine {
+    child: Child,
+    port: u16,
+}
+
+impl Engine {
+    fn start() -> Engine {
+        let mut child = punctual()
+            .args(["engine", "--listen", "127.0.0.1:0", "--tables"])
+            .arg(tables())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the engine starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
+        let port =
+            line.rsplit(':').next().map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
+        let port = port.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("no port in {line:?}"));
+        Engine { child, port }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn psql(port: u16) -> String {
+    let mut child = Command::new("psql")
+        .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", "ann", "-d", "demo", "-p"])
+        .arg(port.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("psql is installed: cargo xtask needs");
+    let mut script = String::from("\\dt\n\\d lineitem\n");
+    for query in tpch::QUERIES {
+        script += query.trim_end().trim_end_matches(';');
+        script += ";\n";
+    }
+    child.stdin.take().expect("its input").write_all(script.as_bytes()).expect("a script is sent");
+    let output = child.wait_with_output().expect("psql ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn psql_sees_tpch_through_the_gateway_as_it_is() {
+    let (engine, served) = (Engine::start(), Served::start(&embedded("a", 4)));
+    served.wait_ready();
+    let (direct, through) = (psql(engine.port), psql(served.address.port()));
+    assert!(direct.contains("l_orderkey") && direct.matches(" row").count() >= 22, "{direct}");
+    assert_eq!(direct, through);
+}
+
+/// Runs every query with psycopg, with server-side binding and prepared statements, and prints the rows.
+const PSYCOPG: &str = r#"
+import sys, psycopg
+with psycopg.connect(host="127.0.0.1", port=int(sys.argv[1]), user="ann", dbname="demo", autocommit=True) as conn:
+    for name in sys.argv[2:]:
+        for row in conn.execute(open(name).read().rstrip().rstrip(";"), prepare=True):
+            print(row)
+    for _ in range(7):
+        print(conn.execute("select count(*) from orders where o_orderkey < %s", (100,)).fetchall())
+    try:
+        conn.execute("select nothing from orders")
+    except psycopg.errors.UndefinedColumn as error:
+        print(error.sqlstate)
+    with conn.transaction():
+        print(conn.execute("select %s::int + 1", (41,)).fetchone())
+"#;
+
+fn psycopg(port: u16, files: &[PathBuf]) -> String {
+    let python = std::env::var_os("PUNCTUAL_TEST_PYTHON").expect("PUNCTUAL_TEST_PYTHON is set by cargo xtask test");
+    let output =
+        Command::new(python).args(["-c", PSYCOPG]).arg(port.to_string()).args(files).output().expect("Python runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn psycopg_sees_tpch_through_the_gateway_as_it_is() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let files: Vec<PathBuf> = (1..=22).map(|number| dir.path().join(format!("{number}.sql"))).collect();
+    for (file, query) in files.iter().zip(tpch::QUERIES) {
+        std::fs::write(file, query).expect("a query is written");
+    }
+    let (engine, served) = (Engine::start(), Served::start(&embedded("a", 4)));
+    served.wait_ready();
+    let (direct, through) = (psycopg(engine.port, &files), psycopg(served.address.port(), &files));
+    assert!(direct.contains("42703") && direct.contains("(42,)"), "{direct}");
+    assert_eq!(direct, through);
+}
+
+/// Every row of every query, as the bytes that came over the wire.
+async fn bytes_of_tpch(client: &Client) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for query in tpch::QUERIES {
+        let statement = client.prepare(query).await.expect("it prepares");
+        let rows = client.query_raw(&statement, Vec::<i32>::new()).await.expect("it runs");
+        pin_mut!(rows);
+        while let Some(row) = rows.next().await {
+            let row = row.expect("a row");
+            all.extend((0..row.len()).map(|column| raw(&row, column)));
+        }
+    }
+    all
+}
+
+/// A value's own bytes, whatever its type.
+fn raw(row: &tokio_postgres::Row, column: usize) -> Vec<u8> {
+    struct Raw(Vec<u8>);
+    impl<'a> tokio_postgres::types::FromSql<'a> for Raw {
+        fn from_sql(
+            _: &tokio_postgres::types::Type,
+            bytes: &'a [u8],
+        ) -> Result<Raw, Box<dyn std::error::Error + Sync + Send>> {
+            Ok(Raw(bytes.to_vec()))
+        }
+        fn accepts(_: &tokio_postgres::types::Type) -> bool {
+            true
+        }
+    }
+    row.get::<_, Option<Raw>>(column).map_or_else(Vec::new, |raw| raw.0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokio_postgres_sees_tpch_through_the_gateway_byte_for_byte() {
+    let (engine, served) = (Engine::start(), Served::start(&embedded("a", 4)));
+    served.wait_ready();
+    let mut config = served.config("test");
+    let (direct, connection) = config.port(engine.port).connect(NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    let through = served.client("test").await;
+    let (direct, through) = (bytes_of_tpch(&direct).await, bytes_of_tpch(&through).await);
+    assert!(direct.len() > 1_000, "{}", direct.len());
+    assert_eq!(direct, through);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_that_will_not_stop_is_cancelled_and_its_cluster_replaced() {
+    let settings = "[policy]\ncancel_grace = \"200ms\"\n";
+    let served = Served::start(&(settings.to_owned() + &embedded("a", 4)));
+    served.wait_ready();
+    let client = served.client("test").await;
+    let cancel = client.cancel_token();
+    let endless = client.simple_query(
+        "select count(*) from lineitem a join lineitem b on a.l_comment < b.l_comment \
+         join lineitem c on b.l_comment < c.l_comment",
+    );
+    pin_mut!(endless);
+    let ended = loop {
+        tokio::select! {
+            ended = &mut endless => break ended,
+            sent = cancel.cancel_query(NoTls) => sent.expect("a cancel is sent"),
+        }
+    };
+    let code = ended.expect_err("it was cancelled").code().map(|code| code.code().to_owned());
+    assert_eq!(code.as_deref(), Some("57014"));
+    // The session lives on, on whichever cluster is there.
+    let rows = client.query_one("select count(*) from region", &[]).await.expect("an answer");
+    assert_eq!(rows.get::<_, i64>(0), 5);
+    let (status, log, _) = served.stop();
+    assert!(status.success(), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_is_wrong_is_the_clusters_error_and_costs_only_itself() {
+    let served = Served::start(&embedded("a", 4));
+    served.wait_ready();
+    let client = served.client("test").await;
+    let codes = BTreeMap::from([
+        ("selec 1", "42601"),
+        ("select * from nowhere", "42P01"),
+        ("select nothing from region", "42703"),
+        ("select 1/0 from region", "22012"),
+    ]);
+    for (sql, expected) in codes {
+        let error = client.simple_query(sql).await.expect_err("it is wrong");
+        assert_eq!(error.code().map(|code| code.code()), Some(expected), "{sql}");
+    }
+    assert_eq!(client.query("select r_name from region", &[]).await.expect("an answer").len(), 5);
+}
+
+/// Sessions beyond the slots, cancels and disconnects: whoever gets rows gets its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_row_carries_its_own_querys_marker() {
+    let served = Served::start(&(embedded("a", 2) + &embedded("b", 2)));
+    served.wait_ready();
+    let sessions = (0..12u32).map(|number| {
+        let served = &served;
+        async move {
+            let mut client = served.client("test").await;
+            let mut rows = 0;
+            for round in 0..10u32 {
+                let marker = i64::from(number * 1_000 + round);
+                let sql = format!("select {marker} as marker, l_orderkey from lineitem limit 200");
+                let asked = client.query(&sql, &[]);
+                let answer = match (number + round) % 5 {
+                    // Taken back while it may wait or run.
+                    0 => {
+                        let cancel = client.cancel_token();
+                        let (answer, _) = tokio::join!(asked, cancel.cancel_query(NoTls));
+                        answer
+                    }
+                    // Left behind in the middle.
+                    1 => {
+                        pin_mut!(asked);
+                        let _ = futures::poll!(&mut asked);
+                        client = served.client("test").await;
+                        continue;
+                    }
+                    _ => asked.await,
+                };
+                match answer {
+                    Ok(answer) => {
+                        assert_eq!(answer.len(), 200);
+                        assert!(answer.iter().all(|row| row.get::<_, i64>("marker") == marker));
+                        rows += answer.len();
+                    }
+                    Err(error) => assert_eq!(error.code().map(|code| code.code()), Some("57014"), "{error}"),
+                }
+            }
+            rows
+        }
+    });
+    let rows: usize = futures::future::join_all(sessions).await.into_iter().sum();
+    assert!(rows >= 12 * 6 * 200, "{rows}");
+    let (status, log, _) = served.stop();
+    assert!(status.success(), "{log}");
+}

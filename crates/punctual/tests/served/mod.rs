@@ -1,0 +1,167 @@
+//! A gateway as its users have it: the program itself, with a configuration file, on free ports.
+
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls};
+
+/// A running `punctual serve`.
+pub struct Served {
+    child: Child,
+    /// Where clients connect.
+    pub address: SocketAddr,
+    /// Where HTTP is served.
+    pub http: SocketAddr,
+    /// Its state directory and configuration.
+    pub dir: TempDir,
+    log: Option<JoinHandle<String>>,
+}
+
+/// The program under test.
+pub fn punctual() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command.env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+}
+
+/// Two simulated clusters of four slots.
+pub const SIMULATED: &str = r#"
+[[cluster]]
+name = "a"
+kind = "simulated"
+slots = 4
+
+[[cluster]]
+name = "b"
+kind = "simulated"
+slots = 4
+"#;
+
+impl Served {
+    /// Serves the given clusters and classes; addresses and the state directory are added.
+    pub fn start(configuration: &str) -> Served {
+        Served::start_in(tempfile::tempdir().expect("a temporary directory"), configuration)
+    }
+
+    /// The same, over an existing state directory.
+    pub fn start_in(dir: TempDir, configuration: &str) -> Served {
+        let file = dir.path().join("punctual.toml");
+        let state = dir.path().join("state");
+        let gateway = format!(
+            "[gateway]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nstate_dir = {state:?}\nshutdown_within = \"10s\"\n"
+        );
+        std::fs::write(&file, gateway + configuration).expect("a configuration file");
+        let mut child = punctual()
+            .args(["serve", "-c"])
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut stderr = child.stderr.take().expect("its standard error");
+        let log = std::thread::spawn(move || {
+            let mut log = String::new();
+            let _ = stderr.read_to_string(&mut log);
+            log
+        });
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("its standard output");
+        BufReader::new(stdout).read_line(&mut line).expect("a line on standard output");
+        let mut served = Served {
+            child,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            http: SocketAddr::from(([127, 0, 0, 1], 0)),
+            dir,
+            log: Some(log),
+        };
+        let parsed = line.trim().strip_prefix("listening on ").and_then(|rest| rest.split_once(", HTTP on "));
+        let Some((address, http)) = parsed else {
+            let _ = served.child.kill();
+            panic!("it did not listen: {line:?}\n{}", served.log());
+        };
+        served.address = address.parse().expect("an address");
+        served.http = http.parse().expect("an address");
+        served
+    }
+
+    /// A connection as that application.
+    pub async fn client(&self, application: &str) -> Client {
+        let (client, connection) = self.config(application).connect(NoTls).await.expect("a connection");
+        tokio::spawn(connection);
+        client
+    }
+
+    /// How to connect.
+    pub fn config(&self, application: &str) -> tokio_postgres::Config {
+        let mut config = tokio_postgres::Config::new();
+        config.host("127.0.0.1").port(self.address.port()).user("ann").dbname("demo").application_name(application);
+        config
+    }
+
+    /// Waits until `/readyz` says yes, which needs a ready cluster.
+    pub fn wait_ready(&self) {
+        while self.get("/readyz").0 != 200 {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Status and body of a GET.
+    pub fn get(&self, path: &str) -> (u16, String) {
+        use std::io::Write;
+        let mut stream = std::net::TcpStream::connect(self.http).expect("HTTP accepts");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http);
+        stream.write_all(request.as_bytes()).expect("a request is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        (status, body.to_owned())
+    }
+
+    /// The process, for signals.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub fn stop(mut self) -> (ExitStatus, String, TempDir) {
+        let pid = rustix::process::Pid::from_raw(self.child.id().cast_signed()).expect("a process id");
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal is sent");
+        self.end()
+    }
+
+    /// SIGKILL: no goodbyes.
+    pub fn kill(mut self) -> (ExitStatus, String, TempDir) {
+        self.child.kill().expect("it is killed");
+        self.end()
+    }
+
+    fn end(&mut self) -> (ExitStatus, String, TempDir) {
+        let status = self.child.wait().expect("it ends");
+        let log = self.log();
+        let dir = std::mem::replace(&mut self.dir, tempfile::tempdir().expect("a temporary directory"));
+        (status, log, dir)
+    }
+
+    fn log(&mut self) -> String {
+        self.log.take().map(|log| log.join().unwrap_or_default()).unwrap_or_default()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The directories that a gateway over that state directory writes.
+pub fn journal_of(dir: &Path) -> std::path::PathBuf {
+    dir.join("state/journal")
+}
