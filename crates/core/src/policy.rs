@@ -25,7 +25,7 @@ pub struct Policy {
     pub pin_idle: Span,
     /// How long a cancelled query may go on before its cluster is replaced.
     pub cancel_grace: Span,
-    /// How long a draining cluster may finish what runs.
+    /// How long a draining cluster may finish what runs, and how long its provider may then take to stop it.
     pub drain_limit: Span,
     /// How long a cluster may take to start.
     pub start_limit: Span,

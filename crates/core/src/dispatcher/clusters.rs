@@ -181,9 +181,9 @@ impl Dispatcher {
         let cluster = self.clusters.get(&id)?;
         let limit = match cluster.phase {
             Phase::Starting => self.policy.start_limit,
-            Phase::Draining => self.policy.drain_limit,
+            Phase::Draining | Phase::Stopping => self.policy.drain_limit,
             Phase::Failed => cluster.retry_after(self.policy.retry_first, self.policy.retry_most),
-            Phase::Ready | Phase::Stopping | Phase::Gone => return None,
+            Phase::Ready | Phase::Gone => return None,
         };
         Some(cluster.since + limit)
     }

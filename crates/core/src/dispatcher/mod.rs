@@ -187,6 +187,7 @@ impl Dispatcher {
             Event::Woke => {}
         }
         self.place_waiting(commands);
+        self.refuse_without_hope(commands);
         self.stop_when_quiet(commands);
     }
 

@@ -69,11 +69,28 @@ impl Dispatcher {
         }
     }
 
+    /// Refuses whatever waits once no cluster is there, nor is one coming: the last one was drained, say.
+    pub(super) fn refuse_without_hope(&mut self, commands: &mut Vec<Command>) {
+        let comes = |phase| matches!(phase, Phase::Starting | Phase::Ready | Phase::Failed);
+        let waits = self.waiting.iter().any(|queue| !queue.is_empty());
+        if !waits || self.clusters.values().any(|cluster| comes(cluster.phase) || cluster.leaves_a_place) {
+            return;
+        }
+        let waiting: Vec<QueryId> = self.waiting.iter().flat_map(|queue| queue.values().copied()).collect();
+        for query in waiting {
+            self.refuse(query, Refusal::NoCluster, commands);
+        }
+    }
+
     /// True if a cluster that has not turned the query away is there or will be.
     fn has_hope(&self, live: &Live) -> bool {
         self.clusters.values().any(|cluster| {
-            matches!(cluster.phase, Phase::Starting | Phase::Ready | Phase::Failed)
-                && (cluster.phase == Phase::Failed || !live.tried.contains(&(cluster.id, cluster.generation)))
+            let turned_away = live.tried.contains(&(cluster.id, cluster.generation));
+            match cluster.phase {
+                Phase::Starting | Phase::Ready => !turned_away,
+                Phase::Failed => true,
+                Phase::Draining | Phase::Stopping | Phase::Gone => cluster.leaves_a_place,
+            }
         })
     }
 

@@ -275,3 +275,24 @@ fn a_query_whose_session_has_gone_leaves_nothing_to_the_next_of_that_number() {
     bench.finishes(2, true);
     assert_eq!(bench.does(Event::Arrived(query(3, 1))), [runs(3, 0)]);
 }
+
+#[test]
+fn when_the_last_cluster_is_drained_whoever_waits_is_told_at_once() {
+    let mut bench = Bench::with_slots(1, Policy::default());
+    bench.arrives(1);
+    bench.arrives(2);
+    let drained = bench.does(Event::DrainWanted { cluster: ClusterId(0) });
+    assert_eq!(drained[0], Command::Refuse { query: QueryId(2), because: Refusal::NoCluster });
+    assert_eq!(ends_as(&bench.finishes(1, false)), [(1, Status::Finished, Some(false))]);
+}
+
+#[test]
+fn a_provider_that_never_stops_its_cluster_does_not_hold_up_a_shutdown() {
+    let policy = Policy { drain_limit: Span::from_secs(60), ..Policy::default() };
+    let mut bench = Bench::with_slots(1, policy);
+    bench.does(Event::ShutdownWanted { within: Span::from_secs(5) });
+    assert!(!bench.dispatcher.is_shut_down());
+    let given_up = bench.after(Span::from_secs(60)).does(Event::Woke);
+    assert_eq!(given_up, [Command::Stop { cluster: ClusterId(0), generation: Generation(0), force: true }]);
+    assert!(bench.dispatcher.is_shut_down());
+}

@@ -279,7 +279,7 @@ impl Watch {
             Command::Start { cluster, generation, spec } => {
                 self.obey_start(*cluster, *generation, spec, matches!(event, Event::DrainWanted { .. }))
             }
-            Command::Stop { cluster, generation, force } => self.obey_stop(*cluster, *generation, *force),
+            Command::Stop { cluster, generation, force } => self.obey_stop(*cluster, *generation, *force, now),
             Command::Record(ended) => self.obey_record(now, event, ended, before),
         }
     }
@@ -349,13 +349,18 @@ impl Watch {
         Ok(())
     }
 
-    fn obey_stop(&mut self, id: ClusterId, generation: Generation, force: bool) -> Result<(), String> {
+    fn obey_stop(&mut self, id: ClusterId, generation: Generation, force: bool, now: Time) -> Result<(), String> {
         let holds = self.taken(id, Seat::Slot) + self.taken(id, Seat::Control);
         must(force || holds == 0, || format!("cluster {id} stops gently, and {holds} seats are taken"))?;
         let known = self.clusters.get_mut(&id).ok_or_else(|| format!("cluster {id} is not there"))?;
         must(force || !known.stuck, || format!("cluster {id} stops gently, and a query there will not stop"))?;
         must(known.generation == generation, || format!("cluster {id} stops as {generation:?}, which it is not"))?;
-        if known.life != Life::Down {
+        if known.life == Life::Stopping {
+            // Told twice: its provider had its time, and is not waited for any longer.
+            must(force, || format!("cluster {id} is told twice to stop gently"))?;
+            known.life = Life::Down;
+            known.bill.cut(now);
+        } else if known.life != Life::Down {
             known.life = Life::Stopping;
         }
         Ok(())
