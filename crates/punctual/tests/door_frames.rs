@@ -64,6 +64,21 @@ async fn a_flush_brings_replies_before_the_sync() {
 }
 
 #[tokio::test]
+async fn a_flush_after_every_message_makes_no_difference() {
+    let gateway = Gateway::usual().await;
+    let mut raw = Raw::session(gateway.address).await;
+    raw.send(&[parse("", "select $1::int4"), flush(), sync()].concat()).await;
+    assert_eq!(raw.until_ready().await, "1 ZI");
+    raw.send(&[bind("", &["5"]), flush(), execute(0), flush(), sync()].concat()).await;
+    assert_eq!(raw.until_ready().await, "2 D(5) C(SELECT 1) ZI");
+    let pieces = [bind("", &["6"]), flush(), execute(0), flush(), execute(0)[..4].to_vec()];
+    raw.send(&pieces.concat()).await;
+    assert_eq!(raw.until(b'C').await, "2 D(6) C(SELECT 1)");
+    raw.send(&[execute(0)[4..].to_vec(), sync()].concat()).await;
+    assert_eq!(raw.until_ready().await, "C(SELECT 0) ZI");
+}
+
+#[tokio::test]
 async fn the_unnamed_statement_is_the_sessions_whoever_used_the_connection_since() {
     let door = Door { max_idle_connections: 1, ..Door::default() };
     let gateway = Gateway::start(Wanted { door, ..Wanted::default() }).await;

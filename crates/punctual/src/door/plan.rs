@@ -15,6 +15,7 @@ use punctual_core::class::Class;
 
 use super::frames as say;
 use super::local::{self, Wishes};
+use super::messages::{Bind, Parse, portal_of, target};
 use super::problem::Problem;
 use super::reading::{Local, Reading, Readings};
 use super::replies::{Expect, LocalEffect, Replies};
@@ -66,76 +67,18 @@ enum Portal {
     Local { reading: Arc<Reading>, formats: Vec<u16>, sent: usize },
 }
 
-/// What a segment needs before it can be planned.
-#[derive(Debug, Default)]
-pub struct Survey {
-    /// True if it binds or executes something on a cluster: it counts as a query.
-    pub counts: bool,
-    /// True if something of it goes to a cluster.
-    pub needs_cluster: bool,
-    /// What it counts as.
-    pub main: Option<Arc<Reading>>,
-    /// True if it closes a portal, which matters to a cluster that the session holds.
-    pub closes_portal: bool,
-    /// Questions about the gateway.
-    pub questions: Vec<Arc<Reading>>,
-}
-
 impl Pipeline {
     /// What a name means at this point.
-    fn lookup<'a>(&'a self, desk: &'a Desk<'_>, name: &str) -> Option<&'a Entry> {
+    pub(super) fn lookup<'a>(&'a self, desk: &'a Desk<'_>, name: &str) -> Option<&'a Entry> {
         match self.pending.iter().rev().find(|change| change.name == name) {
             Some(change) => change.to.as_ref(),
             None => desk.statements.get(name),
         }
     }
 
-    /// Looks over a segment before it is planned.
-    ///
-    /// # Errors
-    /// If a message ends before its content does.
-    pub fn survey(&self, segment: &[u8], desk: &Desk<'_>, readings: &mut Readings) -> Result<Survey, Garbled> {
-        let mut survey = Survey::default();
-        let mut parsed: Vec<(&str, Arc<Reading>)> = Vec::new();
-        let mut portals: Vec<(&str, Option<Arc<Reading>>)> = Vec::new();
-        for (tag, frame) in frames_of(segment) {
-            let named = |parsed: &[(&str, Arc<Reading>)], name: &str| {
-                let parsed = parsed.iter().rev().find(|(known, _)| *known == name).map(|(_, reading)| reading);
-                parsed.or_else(|| self.lookup(desk, name).map(|entry| &entry.reading)).cloned()
-            };
-            let reading = match tag {
-                b'P' => {
-                    let parse = Parse::read(frame)?;
-                    let reading = readings.of(parse.sql);
-                    parsed.push((parse.name, Arc::clone(&reading)));
-                    Some(reading)
-                }
-                b'B' => {
-                    let bind = Bind::read(frame)?;
-                    let reading = named(&parsed, bind.statement);
-                    portals.push((bind.portal, reading.clone()));
-                    reading
-                }
-                b'C' => {
-                    // The session alone closes its statements, and portals do not outlast their transaction.
-                    survey.closes_portal |= target(tag, frame)?.0 == b'P';
-                    continue;
-                }
-                b'E' | b'D' => {
-                    let (what, name) = if tag == b'E' { (b'P', portal_of(frame)?) } else { target(tag, frame)? };
-                    match what {
-                        b'P' => match portals.iter().rev().find(|(known, _)| *known == name) {
-                            Some((_, reading)) => reading.clone(),
-                            None => self.portal(name).map(|portal| Arc::clone(portal.reading())),
-                        },
-                        _ => named(&parsed, name),
-                    }
-                }
-                _ => continue,
-            };
-            survey.note(tag, reading, desk);
-        }
-        Ok(survey)
+    /// What was bound to a portal of this pipeline.
+    pub(super) fn bound(&self, portal: &str) -> Option<&Arc<Reading>> {
+        self.portal(portal).map(Portal::reading)
     }
 
     fn portal(&self, name: &str) -> Option<&Portal> {
@@ -157,28 +100,6 @@ impl Pipeline {
     /// What was pending has been carried out, or never will be.
     pub fn settle(&mut self) {
         self.pending.clear();
-    }
-}
-
-impl Survey {
-    fn note(&mut self, tag: u8, reading: Option<Arc<Reading>>, desk: &Desk<'_>) {
-        let local = reading.as_deref().is_some_and(|reading| is_local(reading, desk));
-        if !local {
-            self.needs_cluster = true;
-            self.counts |= matches!(tag, b'B' | b'E');
-        }
-        let Some(reading) = reading else { return };
-        if !local && matches!(tag, b'B' | b'E') {
-            // The first that is more than a formality: drivers send BEGIN along with what they mean.
-            let formality = |reading: &Reading| {
-                reading.statement.control || reading.statement.kind == punctual_core::statement::Kind::Begin
-            };
-            if self.main.as_deref().is_none_or(|main| formality(main) && !formality(&reading)) {
-                self.main = Some(reading);
-            }
-        } else if matches!(reading.local, Some(Local::Catalogue)) && tag != b'P' {
-            self.questions.push(reading);
-        }
     }
 }
 
@@ -286,7 +207,7 @@ impl Planner<'_> {
             return Ok(Err(Problem::new(b"42P05", message)));
         }
         let more = pipeline.pending.iter().filter(|change| change.to.is_some()).count();
-        if !unnamed && self.desk.statements.len() + more >= self.desk.statements.limit() {
+        if !unnamed && self.desk.statements.is_full_with(more) {
             let message = format!("a session may have {} prepared statements", self.desk.statements.limit());
             return Ok(Err(Problem::new(b"53400", message).hint("Close some, or raise max_statements.")));
         }
@@ -563,76 +484,74 @@ fn no_statement(name: &str) -> Problem {
     )
 }
 
-/// A Parse.
-struct Parse<'a> {
-    name: &'a str,
-    sql: &'a str,
-    types: &'a [u8],
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl<'a> Parse<'a> {
-    fn read(frame: &'a [u8]) -> Result<Parse<'a>, Garbled> {
-        let mut rest = body(frame);
-        let name = frames::split_text(&mut rest).ok_or(Garbled::Short(b'P'))?;
-        let sql = frames::split_text(&mut rest).ok_or(Garbled::Short(b'P'))?;
-        if rest.len() < 2 {
-            return Err(Garbled::Short(b'P'));
-        }
-        Ok(Parse { name, sql, types: rest })
-    }
-}
-
-/// A Bind.
-struct Bind<'a> {
-    portal: &'a str,
-    statement: &'a str,
-    rest: &'a [u8],
-}
-
-impl<'a> Bind<'a> {
-    fn read(frame: &'a [u8]) -> Result<Bind<'a>, Garbled> {
-        let mut rest = body(frame);
-        let portal = frames::split_text(&mut rest).ok_or(Garbled::Short(b'B'))?;
-        let statement = frames::split_text(&mut rest).ok_or(Garbled::Short(b'B'))?;
-        Ok(Bind { portal, statement, rest })
+    /// Plans a segment and says what goes out, shortly.
+    fn plan(segment: &[u8], statements: &Statements, carried: &mut Carried) -> String {
+        let wishes = Wishes::default();
+        let desk = Desk { statements, wishes: &wishes, classes: &[], stuck: false };
+        let (mut replies, mut out) = (Replies::to_pipeline(), Vec::new());
+        let readings = &mut Readings::default();
+        let mut planner = Planner { desk, readings, carried: Some(carried), replies: &mut replies, out: &mut out };
+        planner.plan(&mut Pipeline::default(), segment).unwrap();
+        let name = Prepared::new("select 1".into(), &[0, 0]).name;
+        let tell = |(tag, frame): (u8, &[u8])| {
+            let text = String::from_utf8_lossy(body(frame)).replace(&name, "<1>").replace('\0', "|");
+            format!("{}:{}", tag as char, text.trim_end_matches('|'))
+        };
+        frames_of(&out).map(tell).collect::<Vec<_>>().join(" ")
     }
 
-    /// How many values it brings.
-    fn parameters(&self) -> Result<u16, Garbled> {
-        let mut rest = self.rest;
-        formats(&mut rest)?;
-        short(&mut rest)
+    fn parse(name: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        frames::parse(&mut out, name, "select 1", &[0, 0]);
+        out
     }
 
-    /// The formats that it wants results in; its parameters must be none.
-    fn result_formats(&self) -> Result<Vec<u16>, Garbled> {
-        let mut rest = self.rest;
-        formats(&mut rest)?;
-        short(&mut rest)?;
-        formats(&mut rest)
+    fn bind(name: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        frames::frame(&mut out, b'B', |out| {
+            frames::text(out, "");
+            frames::text(out, name);
+            out.extend_from_slice(&[0; 6]);
+        });
+        out
     }
-}
 
-fn short(rest: &mut &[u8]) -> Result<u16, Garbled> {
-    let (number, after) = rest.split_first_chunk::<2>().ok_or(Garbled::Short(b'B'))?;
-    *rest = after;
-    Ok(u16::from_be_bytes(*number))
-}
-
-fn formats(rest: &mut &[u8]) -> Result<Vec<u16>, Garbled> {
-    (0..short(rest)?).map(|_| short(rest)).collect()
-}
-
-/// The portal of an Execute.
-fn portal_of(frame: &[u8]) -> Result<&str, Garbled> {
-    frames::split_text(&mut body(frame)).ok_or(Garbled::Short(b'E'))
-}
-
-/// What a Describe or a Close is about: `S` or `P`, and a name.
-fn target(tag: u8, frame: &[u8]) -> Result<(u8, &str), Garbled> {
-    let (what, mut rest) = body(frame).split_first().ok_or(Garbled::Short(tag))?;
-    if !matches!(what, b'S' | b'P') {
-        return Err(Garbled::Unexpected(*what));
+    fn known(name: &str) -> Statements {
+        let mut statements = Statements::new(10);
+        let prepared = Arc::new(Prepared::new("select 1".into(), &[0, 0]));
+        let entry = Entry { prepared, reading: Arc::new(Reading::of("select 1")) };
+        statements.change(Change { name: name.to_owned(), to: Some(entry) });
+        statements
     }
-    Ok((*what, frames::split_text(&mut rest).ok_or(Garbled::Short(tag))?))
+
+    #[test]
+    fn names_become_those_that_statements_have_on_clusters() {
+        let segment = [parse("s"), bind("s"), frames::SYNC.to_vec()].concat();
+        let planned = plan(&segment, &Statements::new(10), &mut Carried::default());
+        assert_eq!(planned, "C:S<1> P:<1>|select 1 B:|<1> S:");
+        let segment = [parse(""), bind(""), frames::SYNC.to_vec()].concat();
+        let planned = plan(&segment, &Statements::new(10), &mut Carried::default());
+        assert_eq!(planned, "P:|select 1 B: S:");
+    }
+
+    #[test]
+    fn a_statement_that_the_connection_lacks_is_prepared_once() {
+        let segment = [bind("s"), bind("s")].concat();
+        assert_eq!(plan(&segment, &known("s"), &mut Carried::default()), "C:S<1> P:<1>|select 1 B:|<1> B:|<1>");
+        let mut carried = Carried::default();
+        carried.add(Arc::new(Prepared::new("select 1".into(), &[0, 0])));
+        assert_eq!(plan(&segment, &known("s"), &mut carried), "B:|<1> B:|<1>");
+        assert_eq!(plan(&bind(""), &known(""), &mut Carried::default()), "P:|select 1 B:");
+    }
+
+    #[test]
+    fn what_is_refused_fails_on_the_cluster_and_skips_the_rest() {
+        let segment = [parse("s"), bind("s"), frames::SYNC.to_vec()].concat();
+        assert_eq!(plan(&segment, &known("s"), &mut Carried::default()), "P:|punctual refuses this S:");
+        assert_eq!(plan(&bind("t"), &known("s"), &mut Carried::default()), "P:|punctual refuses this");
+    }
 }

@@ -91,17 +91,15 @@ impl Pump<'_> {
         if self.client.gone && !matches!(flushed, Poll::Ready(Ok(()))) {
             return Poll::Ready(Happening::ClientGone);
         }
-        if let Some(cluster) = &mut self.cluster {
-            if let Err(cause) = cluster.poll_write(cx) {
-                // What it said before it hung up is worth more than the failure to write to it.
-                if !matches!(
-                    cluster.connection.socket.poll_fill(cx, &mut cluster.connection.input),
-                    Poll::Ready(Ok(1..))
-                ) {
-                    return Poll::Ready(Happening::ClusterGone(Loss::Broken(cause)));
-                }
-                return Poll::Ready(Happening::Cluster);
-            }
+        if let Some(cluster) = &mut self.cluster
+            && let Err(cause) = cluster.poll_write(cx)
+        {
+            // What it said before it hung up is worth more than the failure to write to it.
+            let connection = &mut *cluster.connection;
+            return Poll::Ready(match connection.socket.poll_fill(cx, &mut connection.input) {
+                Poll::Ready(Ok(1..)) => Happening::Cluster,
+                _ => Happening::ClusterGone(Loss::Broken(cause)),
+            });
         }
         if let Poll::Ready(order) = self.mailbox.poll_recv(cx) {
             return Poll::Ready(order.map_or(Happening::Orphaned, Happening::Order));

@@ -104,6 +104,8 @@ impl Session {
                 }
                 if *counts {
                     way.open = *end != End::Sync;
+                    // More may be there already.
+                    self.forward(lease, &mut way)?;
                 } else if *end != End::Sync {
                     // It leaves nothing behind: the connection is given back, and the client goes on without it.
                     out.extend_from_slice(&frames::SYNC);

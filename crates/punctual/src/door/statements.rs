@@ -52,9 +52,9 @@ impl Statements {
         self.limit
     }
 
-    /// How many statements have names.
-    pub fn len(&self) -> usize {
-        self.named.len()
+    /// True if with `more` it has as many names as it may.
+    pub fn is_full_with(&self, more: usize) -> bool {
+        self.named.len() + more >= self.limit
     }
 
     /// Carries a change out.

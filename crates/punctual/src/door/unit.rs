@@ -45,41 +45,52 @@ pub enum End {
 /// # Errors
 /// If it is not what a client may send, or a message is longer than `max`.
 pub fn next(input: &[u8], seen: &mut usize, max: usize) -> Result<Next, Garbled> {
+    let mut flushed = 0;
     loop {
-        let Some(header) = frames::header(&input[*seen..]).map_err(Garbled::Length)? else { return Ok(Next::Partial) };
-        let Header { tag, len } = header;
+        let partial = || match flushed {
+            0 => Next::Partial,
+            at => Next::Segment(at, End::Flush),
+        };
+        let header = frames::header(&input[*seen..]).map_err(Garbled::Length)?;
+        let Some(Header { tag, len }) = header else { return Ok(settled(partial(), seen)) };
         if len > max {
             return Err(Garbled::TooLong { tag, len });
         }
         let in_pipeline = matches!(tag, b'P' | b'B' | b'D' | b'E' | b'C' | b'H' | b'S');
         // A simple query or a goodbye may come in the middle of a pipeline: it is cut there.
-        let cut = *seen > 0 && (!in_pipeline || *seen + len > max);
-        if cut {
+        if *seen > 0 && (!in_pipeline || *seen + len > max) {
             return Ok(Next::Segment(std::mem::take(seen), End::Full));
         }
         if !in_pipeline && !matches!(tag, b'Q' | b'X' | b'F' | b'd' | b'c' | b'f') {
             return Err(Garbled::Unexpected(tag));
         }
         if input.len() < *seen + len {
-            return Ok(Next::Partial);
+            return Ok(settled(partial(), seen));
         }
         *seen += len;
-        let end = match tag {
-            b'S' => End::Sync,
-            b'H' => End::Flush,
-            _ if in_pipeline => continue,
-            _ => {
-                *seen = 0;
-                return Ok(match tag {
-                    b'Q' => Next::Simple(len),
-                    b'F' => Next::Call(len),
-                    b'X' => Next::Terminate,
-                    _ => Next::Stray(len),
-                });
-            }
-        };
-        return Ok(Next::Segment(std::mem::take(seen), end));
+        match tag {
+            b'S' => return Ok(Next::Segment(std::mem::take(seen), End::Sync)),
+            // What is there already behind a Flush goes along: some drivers flush after every message.
+            b'H' => flushed = *seen,
+            _ if in_pipeline => {}
+            _ => *seen = 0,
+        }
+        match tag {
+            b'Q' => return Ok(Next::Simple(len)),
+            b'F' => return Ok(Next::Call(len)),
+            b'X' => return Ok(Next::Terminate),
+            b'd' | b'c' | b'f' => return Ok(Next::Stray(len)),
+            _ => {}
+        }
     }
+}
+
+/// Starts afresh if a segment was found.
+fn settled(next: Next, seen: &mut usize) -> Next {
+    if next != Next::Partial {
+        *seen = 0;
+    }
+    next
 }
 
 /// The whole frames at the start of `bytes`: tag and frame.
@@ -150,7 +161,9 @@ mod tests {
 
     #[test]
     fn a_segment_ends_where_replies_are_due() {
-        assert_eq!(whole(&[EXECUTE, FLUSH, SYNC].concat()), Ok(Next::Segment(15, End::Flush)));
+        assert_eq!(whole(&[EXECUTE, FLUSH].concat()), Ok(Next::Segment(15, End::Flush)));
+        assert_eq!(whole(&[EXECUTE, FLUSH, EXECUTE, &SYNC[..3]].concat()), Ok(Next::Segment(15, End::Flush)));
+        assert_eq!(whole(&[EXECUTE, FLUSH, SYNC].concat()), Ok(Next::Segment(20, End::Sync)));
         assert_eq!(whole(&[EXECUTE, QUERY].concat()), Ok(Next::Segment(10, End::Full)));
         assert_eq!(next(&[EXECUTE, EXECUTE, EXECUTE].concat(), &mut 0, 25), Ok(Next::Segment(20, End::Full)));
     }

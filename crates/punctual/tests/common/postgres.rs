@@ -60,6 +60,7 @@ impl Postgres {
                 }
                 seen = format!("{seen}\n{line}").chars().rev().take(4_000).collect::<Vec<_>>().iter().rev().collect();
             }
+            let _ = child.wait();
             let _ = ready.send(Err(seen));
         });
         is_ready.recv().expect("the thread is there").unwrap_or_else(|log| panic!("Postgres did not start:\n{log}"));

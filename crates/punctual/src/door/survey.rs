@@ -1,0 +1,96 @@
+//! A look over part of a pipeline before it is planned: does it go to a cluster, does it count as a query, and as which?
+
+use std::sync::Arc;
+
+use punctual_core::statement::Kind;
+
+use super::messages::{Bind, Parse, portal_of, target};
+use super::plan::{Desk, Pipeline, is_local};
+use super::reading::{Local, Reading, Readings};
+use super::unit::frames_of;
+use crate::relay::Garbled;
+
+/// What a segment needs before it can be planned.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// True if it binds or executes something on a cluster: it counts as a query.
+    pub counts: bool,
+    /// True if something of it goes to a cluster.
+    pub needs_cluster: bool,
+    /// What it counts as.
+    pub main: Option<Arc<Reading>>,
+    /// True if it closes a portal, which matters to a cluster that the session holds.
+    pub closes_portal: bool,
+    /// Questions about the gateway.
+    pub questions: Vec<Arc<Reading>>,
+}
+
+impl Pipeline {
+    /// Looks over a segment before it is planned.
+    ///
+    /// # Errors
+    /// If a message ends before its content does.
+    pub fn survey(&self, segment: &[u8], desk: &Desk<'_>, readings: &mut Readings) -> Result<Survey, Garbled> {
+        let mut survey = Survey::default();
+        let mut parsed: Vec<(&str, Arc<Reading>)> = Vec::new();
+        let mut portals: Vec<(&str, Option<Arc<Reading>>)> = Vec::new();
+        for (tag, frame) in frames_of(segment) {
+            let named = |parsed: &[(&str, Arc<Reading>)], name: &str| {
+                let parsed = parsed.iter().rev().find(|(known, _)| *known == name).map(|(_, reading)| reading);
+                parsed.or_else(|| self.lookup(desk, name).map(|entry| &entry.reading)).cloned()
+            };
+            let reading = match tag {
+                b'P' => {
+                    let parse = Parse::read(frame)?;
+                    let reading = readings.of(parse.sql);
+                    parsed.push((parse.name, Arc::clone(&reading)));
+                    Some(reading)
+                }
+                b'B' => {
+                    let bind = Bind::read(frame)?;
+                    let reading = named(&parsed, bind.statement);
+                    portals.push((bind.portal, reading.clone()));
+                    reading
+                }
+                b'C' => {
+                    // The session alone closes its statements, and portals do not outlast their transaction.
+                    survey.closes_portal |= target(tag, frame)?.0 == b'P';
+                    continue;
+                }
+                b'E' | b'D' => {
+                    let (what, name) = if tag == b'E' { (b'P', portal_of(frame)?) } else { target(tag, frame)? };
+                    match what {
+                        b'P' => match portals.iter().rev().find(|(known, _)| *known == name) {
+                            Some((_, reading)) => reading.clone(),
+                            None => self.bound(name).cloned(),
+                        },
+                        _ => named(&parsed, name),
+                    }
+                }
+                _ => continue,
+            };
+            survey.note(tag, reading, desk);
+        }
+        Ok(survey)
+    }
+}
+
+impl Survey {
+    fn note(&mut self, tag: u8, reading: Option<Arc<Reading>>, desk: &Desk<'_>) {
+        let local = reading.as_deref().is_some_and(|reading| is_local(reading, desk));
+        if !local {
+            self.needs_cluster = true;
+            self.counts |= matches!(tag, b'B' | b'E');
+        }
+        let Some(reading) = reading else { return };
+        if !local && matches!(tag, b'B' | b'E') {
+            // The first that is more than a formality: drivers send BEGIN along with what they mean.
+            let formality = |reading: &Reading| reading.statement.control || reading.statement.kind == Kind::Begin;
+            if self.main.as_deref().is_none_or(|main| formality(main) && !formality(&reading)) {
+                self.main = Some(reading);
+            }
+        } else if matches!(reading.local, Some(Local::Catalogue)) && tag != b'P' {
+            self.questions.push(reading);
+        }
+    }
+}
