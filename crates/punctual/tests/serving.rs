@@ -6,7 +6,7 @@ use serde_json::Value;
 use served::{SIMULATED, Served, punctual};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_schema_shows_is_what_the_view_holds() {
+async fn psql_and_http_show_the_same_clusters() {
     let served = Served::start(SIMULATED);
     served.wait_ready();
     let client = served.client("dashboards").await;
@@ -17,12 +17,12 @@ async fn what_the_schema_shows_is_what_the_view_holds() {
     assert_eq!(status, 200);
     let clusters: Value = serde_json::from_str(&body).expect("JSON");
     let clusters = clusters["clusters"].as_array().expect("a list of clusters").clone();
-    let rows = client.query("SELECT id, name, state, placed FROM punctual.clusters ORDER BY id", &[]).await;
+    let rows = client.query("SELECT cluster_id, cluster, phase, placed FROM punctual.clusters ORDER BY cluster_id", &[]).await;
     let rows = rows.expect("an answer");
     assert_eq!(rows.len(), 2);
     for (row, cluster) in rows.iter().zip(&clusters) {
-        assert_eq!(row.get::<_, &str>("name"), cluster["name"].as_str().expect("a name"));
-        assert_eq!(row.get::<_, &str>("state"), cluster["state"].as_str().expect("a state"));
+        assert_eq!(row.get::<_, &str>("cluster"), cluster["cluster"].as_str().expect("a name"));
+        assert_eq!(row.get::<_, &str>("phase"), cluster["phase"].as_str().expect("a phase"));
         assert_eq!(Some(row.get::<_, i64>("placed")), cluster["placed"].as_i64());
     }
     let placed: i64 = rows.iter().map(|row| row.get::<_, i64>("placed")).sum();
@@ -47,7 +47,7 @@ async fn a_session_chooses_its_class_and_slo_and_sees_them() {
     let unknown = unknown.as_db_error().expect("an error of the gateway").clone();
     assert_eq!(unknown.code().code(), "22023");
     client.simple_query("SELECT * FROM t /* punctual: work=0.01s */").await.expect("an answer");
-    let of_class = client.query_one("SELECT finished FROM punctual.classes WHERE name = 'etl'", &[]).await;
+    let of_class = client.query_one("SELECT finished FROM punctual.classes WHERE class = 'etl'", &[]).await;
     assert_eq!(of_class.expect("an answer").get::<_, i64>(0), 1);
 }
 
