@@ -66,7 +66,7 @@ fn types_are_named_for_what_they_are() {
             for pair in words.windows(2) {
                 let defined = matches!(pair[0], "struct" | "enum" | "trait" | "type");
                 let empty = |word: &&str| pair[1].ends_with(*word) || pair[1] == "Data" || pair[1] == "Info";
-                if defined && EMPTY_WORDS.iter().any(|word| empty(word)) {
+                if defined && EMPTY_WORDS.iter().any(empty) {
                     faults.push(format!("{name}: {} says nothing", pair[1]));
                 }
             }

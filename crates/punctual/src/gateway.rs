@@ -31,6 +31,9 @@ use crate::metrics::Metrics;
 use crate::provider::Providers;
 use crate::settings::Settings;
 
+/// How long sessions may take to say goodbye once the driver has ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// Why a gateway did not start.
 #[derive(Debug)]
 pub enum GatewayError {
@@ -81,7 +84,9 @@ pub struct Gateway {
     stop: mpsc::Sender<Event>,
     driver: JoinHandle<Finale>,
     history: history::Writer,
-    doors: Vec<JoinHandle<()>>,
+    front: Arc<door::Shared>,
+    listening: JoinHandle<()>,
+    serving: Option<JoinHandle<()>>,
 }
 
 impl Gateway {
@@ -126,18 +131,18 @@ impl Gateway {
         let first = clock.now().micros() >> 4;
         let shared = door::Shared::new(settings.gateway, settings.door.clone(), classes, first, answers)
             .with_fallback(fallback, settings.policy.wait_limit);
-        let mut doors = vec![tokio::spawn(door::serve(listener, link.clone(), Arc::new(shared)))];
-        let mut http = None;
-        if let Some(listener) = http_listener {
-            http = listener.local_addr().ok();
+        let front = Arc::new(shared);
+        let listening = tokio::spawn(door::serve(listener, link.clone(), front.clone()));
+        let http = http_listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let serving = http_listener.map(|listener| {
             let served = http::serve(listener, link.clone(), metrics, std::future::pending());
-            doors.push(tokio::spawn(async move {
+            tokio::spawn(async move {
                 if let Err(error) = served.await {
                     tracing::error!("HTTP ended: {error}");
                 }
-            }));
-        }
-        Ok(Gateway { address, http, link, settings, stop, driver, history, doors })
+            })
+        });
+        Ok(Gateway { address, http, link, settings, stop, driver, history, front, listening, serving })
     }
 
     /// Waits until every cluster of the configuration is ready. `look` sees each snapshot on the way and may give up
@@ -164,10 +169,18 @@ impl Gateway {
     /// # Errors
     /// If the driver did not survive.
     pub async fn stop(self, within: Span) -> Result<Snapshot, GatewayError> {
+        self.listening.abort();
         let _ = self.stop.send(Event::ShutdownWanted { within }).await;
         let finale = self.driver.await.map_err(|_| GatewayError::Driver)?;
-        for door in self.doors {
-            door.abort();
+        // Sessions have been told to go; their last words may still be on their way.
+        let gone = async {
+            while self.front.sessions() > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let _ = tokio::time::timeout(LAST_WORDS, gone).await;
+        if let Some(serving) = self.serving {
+            serving.abort();
         }
         let (records, history) = (finale.records, self.history);
         // Both wait for their threads to write what is left.

@@ -114,14 +114,14 @@ impl Metrics {
         self.decisions.observe(time.as_secs_f64());
     }
 
-    /// An ended query could not be recorded.
-    pub fn dropped_history(&self) {
-        self.history_dropped.inc();
+    /// So many more ended queries could not be recorded.
+    pub fn dropped_history(&self, more: u64) {
+        self.history_dropped.inc_by(more);
     }
 
-    /// An event could not be recorded.
-    pub fn dropped_journal(&self) {
-        self.journal_dropped.inc();
+    /// So many more events could not be recorded.
+    pub fn dropped_journal(&self, more: u64) {
+        self.journal_dropped.inc_by(more);
     }
 
     /// Everything in Prometheus's text format. Without a snapshot (the driver does not answer) only the counts, and
@@ -302,7 +302,7 @@ mod tests {
         metrics.ended(&ended(Status::Finished, 5, Some(true)), "etl");
         metrics.ended(&ended(Status::Cancelled, 9, None), "etl");
         metrics.ended(&ended(Status::Refused, 0, Some(true)), "default");
-        metrics.dropped_history();
+        metrics.dropped_history(1);
         metrics.decision_took(Duration::from_micros(3));
         let text = metrics.text(None);
         let shown = [

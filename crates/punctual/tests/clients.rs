@@ -227,7 +227,7 @@ async fn every_row_carries_its_own_querys_marker() {
             for round in 0..10u32 {
                 let marker = i64::from(number * 1_000 + round);
                 let sql = format!("select {marker} as marker, l_orderkey from lineitem limit 200");
-                let asked = client.query(&sql, &[]);
+                let mut asked = Box::pin(client.query(&sql, &[]));
                 let answer = match (number + round) % 5 {
                     // Taken back while it may wait or run.
                     0 => {
@@ -237,8 +237,8 @@ async fn every_row_carries_its_own_querys_marker() {
                     }
                     // Left behind in the middle.
                     1 => {
-                        pin_mut!(asked);
-                        let _ = futures::poll!(&mut asked);
+                        let _ = futures::poll!(asked.as_mut());
+                        drop(asked);
                         client = served.client("test").await;
                         continue;
                     }

@@ -173,7 +173,10 @@ async fn copies_pass_both_ways() {
     }
     assert_eq!(sink.finish().await.unwrap(), 2_000);
     let out: Vec<Bytes> = client.copy_out("copy copied to stdout").await.unwrap().try_collect().await.unwrap();
-    assert_eq!(out.iter().map(Bytes::len).sum::<usize>(), (0..2_000).map(|at| format!("{at}").len() + 202).sum());
+    assert_eq!(
+        out.iter().map(Bytes::len).sum::<usize>(),
+        (0..2_000).map(|at| format!("{at}").len() + 202).sum::<usize>()
+    );
     let mut sink = pin!(client.copy_in::<_, Bytes>("copy copied from stdin").await.unwrap());
     sink.send(Bytes::from_static(b"nonsense\n")).await.unwrap();
     assert_eq!(code(&sink.finish().await.unwrap_err()), "22P02");

@@ -44,7 +44,7 @@ fn replay(dir: &Path) -> Value {
 
 fn history_rows(dir: &TempDir) -> usize {
     let rows = punctual::history::read(&dir.path().join("state/history")).expect("history");
-    rows.map(|row| row.expect("a row")).count()
+    rows.collect::<Result<Vec<_>, _>>().expect("rows").len()
 }
 
 #[tokio::test(flavor = "multi_thread")]

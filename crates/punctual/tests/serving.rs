@@ -17,7 +17,8 @@ async fn psql_and_http_show_the_same_clusters() {
     assert_eq!(status, 200);
     let clusters: Value = serde_json::from_str(&body).expect("JSON");
     let clusters = clusters["clusters"].as_array().expect("a list of clusters").clone();
-    let rows = client.query("SELECT cluster_id, cluster, phase, placed FROM punctual.clusters ORDER BY cluster_id", &[]).await;
+    let rows =
+        client.query("SELECT cluster_id, cluster, phase, placed FROM punctual.clusters ORDER BY cluster_id", &[]).await;
     let rows = rows.expect("an answer");
     assert_eq!(rows.len(), 2);
     for (row, cluster) in rows.iter().zip(&clusters) {

@@ -55,6 +55,8 @@ pub struct Driver {
     classes: Vec<Arc<str>>,
     commands: Vec<Command>,
     broken: u64,
+    /// Rows and events that could not be written, as the metrics know them.
+    dropped: (u64, u64),
     next_check: Time,
 }
 
@@ -115,6 +117,7 @@ impl Driver {
             classes,
             commands: Vec::new(),
             broken: 0,
+            dropped: (0, 0),
             next_check: Time::ZERO,
         }
     }
@@ -308,6 +311,16 @@ impl Driver {
         }
     }
 
+    /// Tells the metrics what could not be written since they were told last.
+    fn count_drops(&mut self) {
+        let history = self.records.history.as_ref().map(history::Recorder::counts);
+        let history = history.map_or(0, |counts| counts.dropped_full + counts.lost_on_disk);
+        let journal = self.records.journal.as_ref().map_or(0, |journal| journal.counts().dropped);
+        self.records.metrics.dropped_history(history.saturating_sub(self.dropped.0));
+        self.records.metrics.dropped_journal(journal.saturating_sub(self.dropped.1));
+        self.dropped = (history, journal);
+    }
+
     fn check_now_and_then(&mut self) {
         let now = self.clock.now();
         if now < self.next_check {
@@ -316,6 +329,7 @@ impl Driver {
         self.next_check = now + CHECK_EVERY;
         // A session reads its orders until it is gone, which may be after its client.
         self.mailboxes.retain(|_, mailbox| !mailbox.is_closed());
+        self.count_drops();
         for breach in check::check(&self.dispatcher) {
             self.broken += 1;
             tracing::error!("an invariant is broken: {breach}");

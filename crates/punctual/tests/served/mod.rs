@@ -12,26 +12,26 @@ use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
 /// A running `punctual serve`.
-pub struct Served {
+pub(crate) struct Served {
     child: Child,
     /// Where clients connect.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Where HTTP is served.
-    pub http: SocketAddr,
+    pub(crate) http: SocketAddr,
     /// Its state directory and configuration.
-    pub dir: TempDir,
+    pub(crate) dir: TempDir,
     log: Option<JoinHandle<String>>,
 }
 
 /// The program under test.
-pub fn punctual() -> Command {
+pub(crate) fn punctual() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
     command.env("NO_COLOR", "1").stdin(Stdio::null());
     command
 }
 
 /// Two simulated clusters of four slots.
-pub const SIMULATED: &str = r#"
+pub(crate) const SIMULATED: &str = r#"
 [[cluster]]
 name = "a"
 kind = "simulated"
@@ -45,12 +45,12 @@ slots = 4
 
 impl Served {
     /// Serves the given clusters and classes; addresses and the state directory are added.
-    pub fn start(configuration: &str) -> Served {
+    pub(crate) fn start(configuration: &str) -> Served {
         Served::start_in(tempfile::tempdir().expect("a temporary directory"), configuration)
     }
 
     /// The same, over an existing state directory.
-    pub fn start_in(dir: TempDir, configuration: &str) -> Served {
+    pub(crate) fn start_in(dir: TempDir, configuration: &str) -> Served {
         let file = dir.path().join("punctual.toml");
         let state = dir.path().join("state");
         let gateway = format!(
@@ -91,28 +91,28 @@ impl Served {
     }
 
     /// A connection as that application.
-    pub async fn client(&self, application: &str) -> Client {
+    pub(crate) async fn client(&self, application: &str) -> Client {
         let (client, connection) = self.config(application).connect(NoTls).await.expect("a connection");
         tokio::spawn(connection);
         client
     }
 
     /// How to connect.
-    pub fn config(&self, application: &str) -> tokio_postgres::Config {
+    pub(crate) fn config(&self, application: &str) -> tokio_postgres::Config {
         let mut config = tokio_postgres::Config::new();
         config.host("127.0.0.1").port(self.address.port()).user("ann").dbname("demo").application_name(application);
         config
     }
 
     /// Waits until `/readyz` says yes, which needs a ready cluster.
-    pub fn wait_ready(&self) {
+    pub(crate) fn wait_ready(&self) {
         while self.get("/readyz").0 != 200 {
             std::thread::yield_now();
         }
     }
 
     /// Status and body of a GET.
-    pub fn get(&self, path: &str) -> (u16, String) {
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
         use std::io::Write;
         let mut stream = std::net::TcpStream::connect(self.http).expect("HTTP accepts");
         let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http);
@@ -124,20 +124,15 @@ impl Served {
         (status, body.to_owned())
     }
 
-    /// The process, for signals.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// SIGTERM, and waits for the end.
-    pub fn stop(mut self) -> (ExitStatus, String, TempDir) {
+    pub(crate) fn stop(mut self) -> (ExitStatus, String, TempDir) {
         let pid = rustix::process::Pid::from_raw(self.child.id().cast_signed()).expect("a process id");
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal is sent");
         self.end()
     }
 
     /// SIGKILL: no goodbyes.
-    pub fn kill(mut self) -> (ExitStatus, String, TempDir) {
+    pub(crate) fn kill(mut self) -> (ExitStatus, String, TempDir) {
         self.child.kill().expect("it is killed");
         self.end()
     }
@@ -162,6 +157,6 @@ impl Drop for Served {
 }
 
 /// The directories that a gateway over that state directory writes.
-pub fn journal_of(dir: &Path) -> std::path::PathBuf {
+pub(crate) fn journal_of(dir: &Path) -> std::path::PathBuf {
     dir.join("state/journal")
 }
