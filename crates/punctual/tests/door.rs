@@ -190,7 +190,7 @@ async fn rows_larger_than_any_buffer_pass() {
     let sql = "select repeat('x', 3000000), g from generate_series(1, 5) g";
     let rows = client.query(sql, &[]).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.get::<_, &str>(0).len()).sum::<usize>(), 15_000_000);
-    let big = "y".repeat(2_000_000);
+    let big = "y".repeat(40_000_000);
     assert_eq!(client.query_one("select $1::text", &[&big]).await.unwrap().get::<_, &str>(0), big);
 }
 

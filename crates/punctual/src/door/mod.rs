@@ -34,6 +34,7 @@ mod relaying;
 pub mod replies;
 mod session;
 mod shared;
+pub mod skeleton;
 pub mod standing;
 pub mod startup;
 pub mod statements;

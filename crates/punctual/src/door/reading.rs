@@ -8,9 +8,10 @@ use std::sync::Arc;
 use punctual_core::statement::{Kind, Statement};
 
 use super::problem::Problem;
+use super::skeleton::skeleton;
 use super::words::{Word, Words};
 
-/// Texts that a session remembers having read.
+/// Kinds of text that a session remembers having read.
 const REMEMBERED: usize = 128;
 
 /// The longest text that is remembered.
@@ -24,7 +25,7 @@ pub struct Reading {
     /// Its shape.
     pub shape: Arc<str>,
     /// What decisions need to know of it.
-    pub statement: Statement,
+    pub statement: Arc<Statement>,
     /// What its statements do to their session, in their order.
     pub effects: Vec<Effect>,
     /// How the gateway answers it; None if a cluster does.
@@ -95,12 +96,24 @@ pub enum Local {
 impl Reading {
     /// Reads a text.
     pub fn of(text: &str) -> Reading {
-        let statement = Statement::read(text);
+        Reading::with_certainty(text).0
+    }
+
+    /// Reads a text; true if every text that differs in the values of literals alone reads the same.
+    fn with_certainty(text: &str) -> (Reading, bool) {
+        let statement = Arc::new(Statement::read(text));
         let mut found = Found::default();
         found.read(text);
         let local = local_of(&statement, found.own, &found.effects);
+        let holds_for_all = found.effects.is_empty() && local.is_none() && !found.depends_on_literals;
         let shape = Arc::from(statement.shape.as_str());
-        Reading { text: text.into(), shape, statement, effects: found.effects, local }
+        (Reading { text: text.into(), shape, statement, effects: found.effects, local }, holds_for_all)
+    }
+
+    /// What this text is, known of another that differs in the values of literals alone.
+    fn again(&self, text: &str) -> Reading {
+        let (shape, statement) = (Arc::clone(&self.shape), Arc::clone(&self.statement));
+        Reading { text: text.into(), shape, statement, effects: Vec::new(), local: None }
     }
 }
 
@@ -138,6 +151,8 @@ fn impossible(why: &str) -> Local {
 struct Found {
     effects: Vec<Effect>,
     own: Option<Local>,
+    /// True if a literal made a difference.
+    depends_on_literals: bool,
 }
 
 /// The first words of a statement that are kept: enough for every rule below.
@@ -197,6 +212,7 @@ impl Found {
         if is_lock() {
             return self.stick(Stuck::AdvisoryLock);
         }
+        self.depends_on_literals = true;
         // set_config(name, value, true) ends with its transaction.
         let (mut depth, mut last) = (1, Word::Sign('('));
         for word in after {
@@ -364,7 +380,15 @@ impl fmt::Display for Stuck {
 /// Texts that a session has read. Bounded: when it is full it starts afresh.
 #[derive(Debug, Default)]
 pub struct Readings {
-    known: HashMap<Arc<str>, Arc<Reading>>,
+    known: HashMap<Box<[u8]>, Known>,
+    scratch: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Known {
+    reading: Arc<Reading>,
+    /// True if the skeleton stands for other texts as well.
+    for_others: bool,
 }
 
 impl Readings {
@@ -373,14 +397,19 @@ impl Readings {
         if text.len() > LONGEST_REMEMBERED {
             return Arc::new(Reading::of(text));
         }
-        if let Some(reading) = self.known.get(text) {
-            return Arc::clone(reading);
+        let Some(for_others) = skeleton(text, &mut self.scratch) else { return Arc::new(Reading::of(text)) };
+        if let Some(known) = self.known.get(self.scratch.as_slice()) {
+            return if known.for_others { Arc::new(known.reading.again(text)) } else { Arc::clone(&known.reading) };
         }
-        if self.known.len() >= REMEMBERED {
-            self.known.clear();
+        let (reading, holds_for_all) = Reading::with_certainty(text);
+        let reading = Arc::new(reading);
+        if !for_others || holds_for_all {
+            if self.known.len() >= REMEMBERED {
+                self.known.clear();
+            }
+            let known = Known { reading: Arc::clone(&reading), for_others };
+            self.known.insert(self.scratch.as_slice().into(), known);
         }
-        let reading = Arc::new(Reading::of(text));
-        self.known.insert(Arc::clone(&reading.text), Arc::clone(&reading));
         reading
     }
 }
@@ -466,5 +495,21 @@ mod tests {
         assert_eq!(effects("ROLLBACK"), [Effect::EndTransaction]);
         assert_eq!(effects("rollback work to savepoint a"), [Effect::RollBackTo]);
         assert_eq!(effects("release savepoint a"), []);
+    }
+
+    #[test]
+    fn what_was_read_once_holds_for_other_literals_where_it_can() {
+        let mut readings = Readings::default();
+        let one = readings.of("select a from t where b = 1");
+        let other = readings.of("select a from t where b = 22");
+        assert!(Arc::ptr_eq(&one.statement, &other.statement));
+        assert_eq!(&*other.text, "select a from t where b = 22");
+        assert!(Arc::ptr_eq(&readings.of("commit"), &readings.of("commit")));
+        readings.of("set a = 1");
+        assert_eq!(readings.of("set a = 2").effects, [Effect::Set("a".into(), "set a = 2".into())]);
+        readings.of("select set_config('a', 'b', 'true')");
+        assert_eq!(readings.of("select set_config('a', 'b', 'false')").effects, [Effect::Stick(Stuck::SetConfig)]);
+        readings.of("show punctual.slo");
+        assert_eq!(readings.of("show punctual.class").local, Some(Local::Show("class".into())));
     }
 }

@@ -186,7 +186,8 @@ impl Session {
                     if !self.ended {
                         self.report_end().await;
                     }
-                    if way.open || way.replies.copying_in {
+                    // What does not count as a query is nobody's to wait for.
+                    if way.open || way.replies.copying_in || id.is_none() {
                         return Ok(way.ends(Ended::Deserted));
                     }
                     self.cancel(lease);

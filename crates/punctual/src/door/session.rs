@@ -20,7 +20,7 @@ use super::frames as say;
 use super::local::Wishes;
 use super::plan::{Desk, Fetched, Pipeline, Planner, is_local, outcome};
 use super::problem::Problem;
-use super::pump::{ClusterSide, Happening, Outgoing, Pump};
+use super::pump::{ClusterSide, Happening, OUTGOING, Outgoing, Pump};
 use super::query::Work;
 use super::reading::{Local, Reading, Readings};
 use super::replies::{LocalEffect, Note, Replies};
@@ -102,6 +102,11 @@ impl Session {
     }
 
     async fn turn(&mut self) -> Result<(), Over> {
+        // A client that asks and does not listen is not answered any further.
+        if self.client.out.len() > OUTGOING && self.client.flush().await.is_err() {
+            self.client.gone = true;
+            return Err(Over);
+        }
         let max = self.shared.door().max_message;
         match unit::next(self.client.input.filled(), &mut self.seen, max) {
             Err(garbled) => Err(self.garbled(&garbled)),

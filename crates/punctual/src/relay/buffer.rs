@@ -48,8 +48,10 @@ impl Buffer {
     /// Room to read into, at least `least` bytes of it: moves or grows what is there if it must.
     pub fn space(&mut self, least: usize) -> &mut [u8] {
         if self.bytes.len() - self.end < least {
-            self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
+            if self.start > 0 {
+                self.bytes.copy_within(self.start..self.end, 0);
+                (self.start, self.end) = (0, self.end - self.start);
+            }
             if self.bytes.len() - self.end < least {
                 self.bytes.resize(self.end + least, 0);
             }

@@ -27,7 +27,8 @@ impl Socket {
     /// Reads into `buffer` what one read gives; 0 is the end. The room grows while reads fill it, so that large
     /// results take few calls and idle connections little memory.
     pub fn poll_fill(&mut self, cx: &mut Context<'_>, buffer: &mut Buffer) -> Poll<io::Result<usize>> {
-        let room = if buffer.is_empty() { buffer.capacity() } else { 0 };
+        // A large message grows the room with itself, so that it comes in few reads.
+        let room = if buffer.is_empty() { buffer.capacity() } else { buffer.len().min(*READ.end()) };
         let mut into = ReadBuf::new(buffer.space(room.max(*READ.start())));
         let room = into.remaining();
         let read = match self {
