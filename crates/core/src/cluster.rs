@@ -140,6 +140,8 @@ pub struct Cluster {
     /// Queries that were told to stop and may be running on, their sessions gone. They hold no seat: a cluster with
     /// such a query drains and is replaced.
     pub stuck: BTreeSet<QueryId>,
+    /// True if something works there for nobody, as its provider says.
+    pub ran_away: bool,
     /// True if another like it is to start when it is gone.
     pub leaves_a_place: bool,
     /// Queries ever placed there.
@@ -162,6 +164,7 @@ impl Cluster {
             running: BTreeMap::new(),
             idle_pins: BTreeMap::new(),
             stuck: BTreeSet::new(),
+            ran_away: false,
             leaves_a_place: false,
             placed: 0,
             timer,

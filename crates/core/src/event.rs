@@ -70,6 +70,13 @@ pub enum Event {
         /// The start that this is about.
         generation: Generation,
     },
+    /// Something works on there although it was cancelled, timed out or left behind, and will not stop.
+    ClusterRanAway {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The start that this is about.
+        generation: Generation,
+    },
     /// An operator wants a cluster to finish what runs there and go.
     DrainWanted {
         /// The cluster.

@@ -12,7 +12,7 @@ use pgwire::api::portal::Format;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::activity::Ticket;
+use crate::activity::{Activity, Ticket};
 use crate::rows::{Chunk, Columns};
 use crate::settings::Settings;
 use crate::simulated;
@@ -28,6 +28,17 @@ pub(crate) enum Engine {
     #[cfg(feature = "datafusion")]
     Embedded(Arc<crate::embedded::Embedded>),
     Simulated(Arc<simulated::Warehouse>),
+}
+
+impl Engine {
+    /// What is executing there.
+    pub(crate) fn activity(&self) -> Arc<Activity> {
+        match self {
+            #[cfg(feature = "datafusion")]
+            Engine::Embedded(embedded) => embedded.activity(),
+            Engine::Simulated(warehouse) => warehouse.activity.clone(),
+        }
+    }
 }
 
 /// What the engine keeps for one session.

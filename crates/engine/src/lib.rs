@@ -53,6 +53,9 @@ pub struct Options {
     pub statement_timeout: Option<Duration>,
     /// End when standard input closes: the parent has died.
     pub until_stdin_closes: bool,
+    /// A statement whose client was answered or has gone and that works on for this long is a runaway, and the line
+    /// `runaway {"statements": …}` on standard output tells whoever reads it, once until none is left.
+    pub runaway_after: Duration,
 }
 
 /// Where clients connect.

@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::activity::Activity;
 use crate::cancel::Sessions;
 use crate::engine::Engine;
 use crate::simulated::Warehouse;
@@ -197,6 +198,7 @@ async fn serve(options: Options, space: &Space) -> Result<(), EngineError> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("wait for SIGINT"))?;
     let parent = options.until_stdin_closes.then(stdin_closes).transpose()?;
     let engine = engine(&options, space).await?;
+    tokio::spawn(watch(engine.activity(), options.runaway_after));
     let listener = Listener::bind(&options.listen).await?;
     let server = Arc::new(Server {
         engine,
@@ -251,6 +253,24 @@ fn announce(address: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "ready {}", serde_json::json!({ "address": address }))?;
     stdout.flush()
+}
+
+/// Tells of statements that work on although nobody waits for them. Whoever supervises this process decides when
+/// patience is over; this only has to be seen soon enough, so it looks now and then.
+async fn watch(activity: Arc<Activity>, patience: Duration) {
+    let mut told = false;
+    loop {
+        tokio::time::sleep((patience / 4).clamp(Duration::from_millis(20), Duration::from_secs(1))).await;
+        let counts = activity.counts();
+        let runaway = counts.stuck > 0 && counts.stuck_for >= patience;
+        if runaway && !told {
+            let mut stdout = io::stdout().lock();
+            // Without a reader there is nobody to tell.
+            let _ = writeln!(stdout, "runaway {}", serde_json::json!({ "statements": counts.stuck }));
+            let _ = stdout.flush();
+        }
+        told = runaway;
+    }
 }
 
 /// Standard input is read by a thread of its own: a read that never returns must not hold up a runtime.

@@ -39,7 +39,7 @@ pub(crate) struct Warehouse {
     world: Mutex<World>,
     /// Something came or went, so the next end is another.
     changed: Notify,
-    activity: Arc<Activity>,
+    pub(crate) activity: Arc<Activity>,
 }
 
 struct World {

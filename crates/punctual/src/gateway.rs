@@ -119,7 +119,7 @@ impl Gateway {
         let (stop, stop_events) = mpsc::channel(1);
         let kinds: BTreeMap<_, _> =
             settings.clusters.iter().map(|cluster| (cluster.spec.name.clone(), cluster.kind.clone())).collect();
-        let (providers, notices) = Providers::new(kinds, settings.door.clone());
+        let (providers, notices) = Providers::new(kinds, settings.door.clone(), settings.policy.cancel_grace);
         let records = Records { history: Some(history.recorder()), journal: Some(journal), metrics: metrics.clone() };
         let parts =
             Parts { reports, stop: stop_events, providers, notices, records, fallback: fallback.clone(), clock };

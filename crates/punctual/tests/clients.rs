@@ -160,8 +160,9 @@ fn raw(row: &tokio_postgres::Row, column: usize) -> Vec<u8> {
 async fn tokio_postgres_sees_tpch_through_the_gateway_byte_for_byte() {
     let (engine, served) = (Engine::start(), Served::start(&embedded("a", 4)));
     served.wait_ready();
-    let mut config = served.config("test");
-    let (direct, connection) = config.port(engine.port).connect(NoTls).await.expect("a connection");
+    let mut config = tokio_postgres::Config::new();
+    config.host("127.0.0.1").port(engine.port).user("ann").dbname("demo");
+    let (direct, connection) = config.connect(NoTls).await.expect("a connection");
     tokio::spawn(connection);
     let through = served.client("test").await;
     let (direct, through) = (bytes_of_tpch(&direct).await, bytes_of_tpch(&through).await);

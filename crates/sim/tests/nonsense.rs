@@ -95,6 +95,7 @@ impl Nonsense {
             26..=30 => Event::ClusterReady { cluster, generation },
             31 => Event::ClusterLost { cluster, generation, cause: LossCause::Unreachable },
             32..=33 => Event::ClusterStopped { cluster, generation },
+            34 if self.below(2) == 0 => Event::ClusterRanAway { cluster, generation },
             34 => Event::DrainWanted { cluster },
             35 if self.0.chance(0.1) => Event::ShutdownWanted { within: self.limit() },
             36 => Event::PolicyAdopted(Box::new(self.policy())),

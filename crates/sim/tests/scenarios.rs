@@ -17,7 +17,7 @@ fn everything_that_must_hold_holds_in_thousands_of_random_scenarios() {
 }
 
 /// Every kind of event, command, reason and end.
-const KINDS: [&str; 41] = [
+const KINDS: [&str; 42] = [
     "Abandon: ClusterLost",
     "Abandon: DrainEnded",
     "Abandon: WillNotStop",
@@ -30,6 +30,7 @@ const KINDS: [&str; 41] = [
     "ClusterReady",
     "ClusterStopped",
     "ClusterWanted",
+    "ClusterRanAway",
     "DrainWanted",
     "EndPin: ClusterLost",
     "EndPin: DrainEnded",

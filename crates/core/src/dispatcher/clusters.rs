@@ -54,8 +54,24 @@ impl Dispatcher {
         if let Some(cluster) = self.clusters.get_mut(&id) {
             cluster.failed_by = Some(cause);
             cluster.stuck.clear();
+            cluster.ran_away = false;
         }
         self.retire(id, commands);
+    }
+
+    /// Something on a cluster goes on working for nobody. If the cluster can be killed it is replaced: its neighbours
+    /// finish in peace, then it goes with what runs away there.
+    pub(super) fn cluster_ran_away(&mut self, id: ClusterId, generation: Generation, commands: &mut Vec<Command>) {
+        let current = self.is_current(id, generation);
+        match self.clusters.get_mut(&id) {
+            Some(cluster)
+                if current && cluster.spec.killable && matches!(cluster.phase, Phase::Ready | Phase::Draining) =>
+            {
+                cluster.ran_away = true;
+            }
+            _ => return self.makes_no_sense(),
+        }
+        self.replace(id, commands);
     }
 
     pub(super) fn drain(&mut self, id: ClusterId, commands: &mut Vec<Command>) {
@@ -96,7 +112,7 @@ impl Dispatcher {
         if cluster.phase != Phase::Draining || !cluster.is_empty() {
             return;
         }
-        let (generation, force) = (cluster.generation, !cluster.stuck.is_empty());
+        let (generation, force) = (cluster.generation, cluster.ran_away || !cluster.stuck.is_empty());
         self.step(id, Step::Empty);
         commands.push(Command::Stop { cluster: id, generation, force });
     }

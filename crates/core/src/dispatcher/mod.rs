@@ -181,6 +181,7 @@ impl Dispatcher {
                 self.cluster_lost(cluster, generation, cause, commands);
             }
             Event::ClusterStopped { cluster, generation } => self.cluster_stopped(cluster, generation, commands),
+            Event::ClusterRanAway { cluster, generation } => self.cluster_ran_away(cluster, generation, commands),
             Event::DrainWanted { cluster } => self.drain(cluster, commands),
             Event::ShutdownWanted { within } => self.shut_down(within),
             Event::PolicyAdopted(policy) => self.adopt(*policy),

@@ -296,3 +296,13 @@ fn a_provider_that_never_stops_its_cluster_does_not_hold_up_a_shutdown() {
     assert_eq!(given_up, [Command::Stop { cluster: ClusterId(0), generation: Generation(0), force: true }]);
     assert!(bench.dispatcher.is_shut_down());
 }
+
+#[test]
+fn a_cluster_where_something_runs_away_is_replaced_and_killed_when_its_neighbours_are_done() {
+    let mut bench = Bench::with_slots(2, Policy::default());
+    bench.arrives(1);
+    let replaced = bench.does(Event::ClusterRanAway { cluster: ClusterId(0), generation: Generation(0) });
+    assert!(matches!(replaced[..], [Command::Start { cluster: ClusterId(1), .. }]), "{replaced:?}");
+    let stop = Command::Stop { cluster: ClusterId(0), generation: Generation(0), force: true };
+    assert_eq!(bench.finishes(1, false).last(), Some(&stop));
+}

@@ -71,6 +71,11 @@ pub(crate) struct Session {
 }
 
 impl Embedded {
+    /// What is executing.
+    pub(crate) fn activity(&self) -> Arc<Activity> {
+        self.shared.activity.clone()
+    }
+
     /// Reads the tables and starts the workers. `spill` is a directory for what does not fit the memory.
     pub(crate) async fn start(tables: &[PathBuf], budget: Budget, spill: &Path) -> Result<Embedded, EngineError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()

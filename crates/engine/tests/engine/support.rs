@@ -277,6 +277,7 @@ pub(crate) fn serve() {
         kind,
         statement_timeout: number("ENGINE_TIMEOUT").map(Duration::from_millis),
         until_stdin_closes: true,
+        runaway_after: Duration::from_secs(5),
     };
     let ended: Result<(), EngineError> = run(options);
     if let Err(error) = &ended {

@@ -36,6 +36,9 @@ pub(super) struct Flags {
     /// End a statement after this long (say 30s), unless its session says otherwise
     #[arg(long, value_parser = duration)]
     statement_timeout: Option<Duration>,
+    /// Say on standard output when something that nobody waits for has worked on for this long
+    #[arg(long, value_parser = duration, default_value = "5s")]
+    runaway_after: Duration,
     /// Answer when a simulated cluster would, without any data
     #[arg(long, conflicts_with = "tables")]
     simulated: bool,
@@ -77,6 +80,7 @@ pub(super) fn run(flags: &Flags) -> u8 {
         kind,
         statement_timeout: flags.statement_timeout,
         until_stdin_closes: flags.secret_on_stdin,
+        runaway_after: flags.runaway_after,
     };
     match punctual_engine::run(options) {
         Ok(()) => 0,

@@ -278,7 +278,12 @@ impl Session {
         }
         let mut failure = Problem::no_cluster();
         for _ in 0..TRIES {
-            let Ok(pool) = self.link.any_cluster().await else { return Err(self.fatal(&Problem::farewell())) };
+            let fallback = Arc::clone(self.shared.fallback());
+            let pool = tokio::select! {
+                pool = self.link.any_cluster() => pool,
+                () = fallback.turned_on() => return self.degraded(&work).await,
+            };
+            let Ok(pool) = pool else { return Err(self.fatal(&Problem::farewell())) };
             let Some(pool) = pool else { break };
             let (who, variables) = (self.who.clone(), Arc::clone(&self.standing.variables));
             match pool.lease_with(&who.user, &who.database, &variables).await {

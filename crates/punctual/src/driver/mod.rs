@@ -13,7 +13,9 @@ pub mod fallback;
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use punctual_core::check;
 use punctual_core::id::{ClusterId, Generation, QueryId, SessionId};
@@ -21,6 +23,7 @@ use punctual_core::query::Ended;
 use punctual_core::time::{Span, Time};
 use punctual_core::{Command, Dispatcher, Event};
 use tokio::sync::mpsc;
+use tokio::time::Sleep;
 
 use self::fallback::Fallback;
 use crate::clock::Clock;
@@ -129,8 +132,9 @@ impl Driver {
             self.take(Event::ClusterWanted(spec));
         }
         let mut batch = Vec::with_capacity(BATCH);
+        let mut alarm = Alarm::new();
         while !self.dispatcher.is_shut_down() && !self.fallback.is_over() {
-            let wakeup = self.dispatcher.next_wakeup().map(|at| self.clock.instant(at));
+            alarm.set(self.dispatcher.next_wakeup().map(|at| self.clock.instant(at)));
             tokio::select! {
                 biased;
                 Some(event) = self.stop.recv() => self.stop_wanted(event),
@@ -146,7 +150,12 @@ impl Driver {
                         self.report(report);
                     }
                 }
-                () = sleep_until(wakeup) => self.take(Event::Woke),
+                () = alarm.rings() => {
+                    // It may have been set for something that no longer is to come.
+                    if self.dispatcher.next_wakeup().is_some_and(|at| at <= self.clock.now()) {
+                        self.take(Event::Woke);
+                    }
+                }
             }
             self.check_now_and_then();
         }
@@ -183,6 +192,10 @@ impl Driver {
                 tracing::warn!(cluster = %cluster, "cluster lost: {cause}: {detail}");
                 self.drop_pool(cluster, generation);
                 self.take(Event::ClusterLost { cluster, generation, cause });
+            }
+            Notice::RanAway => {
+                tracing::warn!(%cluster, "something works on there that nobody waits for");
+                self.take(Event::ClusterRanAway { cluster, generation });
             }
             Notice::Stopped => {
                 self.drop_pool(cluster, generation);
@@ -342,9 +355,33 @@ impl Driver {
     }
 }
 
-async fn sleep_until(at: Option<std::time::Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at.into()).await,
-        None => std::future::pending().await,
+/// One timer for all that is due. Setting it anew for every event costs more than the decision, so it is moved only when
+/// something is due earlier than it is set to, and may ring for nothing.
+struct Alarm {
+    sleep: Pin<Box<Sleep>>,
+    at: Option<Instant>,
+}
+
+impl Alarm {
+    fn new() -> Alarm {
+        Alarm { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), at: None }
+    }
+
+    /// Rings at `due` at the latest.
+    fn set(&mut self, due: Option<Instant>) {
+        if let Some(due) = due
+            && self.at.is_none_or(|at| due < at)
+        {
+            self.sleep.as_mut().reset(due.into());
+            self.at = Some(due);
+        }
+    }
+
+    async fn rings(&mut self) {
+        match self.at {
+            Some(_) => self.sleep.as_mut().await,
+            None => std::future::pending().await,
+        }
+        self.at = None;
     }
 }

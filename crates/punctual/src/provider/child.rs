@@ -62,8 +62,10 @@ pub(super) struct Program {
 
 impl Program {
     /// An embedded cluster of that size.
-    pub(super) fn embedded(embedded: &Embedded, spec: &Spec) -> Program {
+    pub(super) fn embedded(embedded: &Embedded, spec: &Spec, patience: Span) -> Program {
         let mut arguments = vec![
+            "--runaway-after".to_owned(),
+            patience.to_string(),
             "--size".to_owned(),
             spec.units.0.to_string(),
             "--threads-per-unit".to_owned(),
@@ -80,8 +82,10 @@ impl Program {
     }
 
     /// A simulated cluster of that size.
-    pub(super) fn simulated(time_scale: f64, spec: &Spec) -> Program {
+    pub(super) fn simulated(time_scale: f64, spec: &Spec, patience: Span) -> Program {
         let arguments = [
+            "--runaway-after".to_owned(),
+            patience.to_string(),
             "--simulated".to_owned(),
             "--size".to_owned(),
             spec.units.0.to_string(),
@@ -118,6 +122,11 @@ pub(super) async fn run(mut start: Start, program: Program) {
     }
     loop {
         tokio::select! {
+            line = engine.stdout.next_line(), if !engine.silent => match line {
+                Ok(Some(line)) if line.starts_with("runaway") => start.tell(Notice::RanAway).await,
+                Ok(Some(line)) => tracing::info!(%cluster, "engine: {line}"),
+                Ok(None) | Err(_) => engine.silent = true,
+            },
             status = engine.child.wait() => {
                 let why = engine.last_words(status).await;
                 return start.report(Notice::Lost(LossCause::Exited, why)).await;
@@ -151,6 +160,8 @@ struct Engine {
     /// Closing it ends the child.
     stdin: Option<ChildStdin>,
     stdout: Lines<BufReader<ChildStdout>>,
+    /// True once its standard output has ended.
+    silent: bool,
     last_words: Option<JoinHandle<VecDeque<String>>>,
     endpoint: Endpoint,
     /// Removed when this is dropped.
@@ -192,6 +203,7 @@ impl Engine {
             child,
             stdin: Some(stdin),
             stdout: BufReader::new(stdout).lines(),
+            silent: false,
             last_words: Some(tokio::spawn(listen(stderr))),
             endpoint,
             dir,

@@ -12,13 +12,14 @@ use std::collections::BTreeMap;
 use punctual_core::cluster::Spec;
 use punctual_core::event::LossCause;
 use punctual_core::id::{ClusterId, Generation};
+use punctual_core::time::Span;
 use tokio::sync::{mpsc, watch};
 
 use crate::settings::{ClusterKind, Door, Endpoint};
 
 pub use child::ChildError;
 
-/// Reports of providers on their way to the driver. Each start makes at most three.
+/// Reports of providers on their way to the driver. Each start makes a few.
 pub const NOTICES: usize = 1_024;
 
 /// What a provider has to say about one start of a cluster.
@@ -28,6 +29,8 @@ pub enum Notice {
     Ready(Endpoint),
     /// It could not start, or is gone; with what there is to say about it.
     Lost(LossCause, String),
+    /// Something works on there that nobody waits for.
+    RanAway,
     /// It stopped as asked.
     Stopped,
 }
@@ -53,16 +56,18 @@ enum Wish {
 pub struct Providers {
     kinds: BTreeMap<String, ClusterKind>,
     door: Door,
+    patience: Span,
     notices: mpsc::Sender<About>,
     starts: BTreeMap<(ClusterId, Generation), watch::Sender<Wish>>,
     doubts: u32,
 }
 
 impl Providers {
-    /// Providers for clusters of these names, and the end where their notices come out.
-    pub fn new(kinds: BTreeMap<String, ClusterKind>, door: Door) -> (Providers, mpsc::Receiver<About>) {
+    /// Providers for clusters of these names, and the end where their notices come out. What works on for nobody is
+    /// reported after `patience`.
+    pub fn new(kinds: BTreeMap<String, ClusterKind>, door: Door, patience: Span) -> (Providers, mpsc::Receiver<About>) {
         let (notices, receiver) = mpsc::channel(NOTICES);
-        (Providers { kinds, door, notices, starts: BTreeMap::new(), doubts: 0 }, receiver)
+        (Providers { kinds, door, patience, notices, starts: BTreeMap::new(), doubts: 0 }, receiver)
     }
 
     /// Starts a cluster. What comes of it is a notice.
@@ -74,10 +79,10 @@ impl Providers {
         match self.kinds.get(&spec.name).cloned() {
             Some(ClusterKind::Address(endpoint)) => drop(tokio::spawn(address::run(start, endpoint))),
             Some(ClusterKind::Embedded(embedded)) => {
-                drop(tokio::spawn(child::run(start, child::Program::embedded(&embedded, spec))));
+                drop(tokio::spawn(child::run(start, child::Program::embedded(&embedded, spec, self.patience))));
             }
             Some(ClusterKind::Simulated { time_scale }) => {
-                drop(tokio::spawn(child::run(start, child::Program::simulated(time_scale, spec))));
+                drop(tokio::spawn(child::run(start, child::Program::simulated(time_scale, spec, self.patience))));
             }
             None => {
                 let detail = format!("no cluster is called {}", spec.name);

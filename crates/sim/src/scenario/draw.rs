@@ -5,7 +5,7 @@ use punctual_core::billing::Price;
 use punctual_core::class::Class;
 use punctual_core::cluster::Spec;
 use punctual_core::event::Event;
-use punctual_core::id::{ClassId, ClusterId, Units};
+use punctual_core::id::{ClassId, ClusterId, Generation, Units};
 use punctual_core::math;
 use punctual_core::policy::Policy;
 use punctual_core::rng::Rng;
@@ -172,6 +172,8 @@ fn script(dice: &mut Dice, horizon: Span, policy: &Policy) -> Vec<(Time, Event)>
         for _ in 0..=dice.0.below(3) {
             let cluster = ClusterId(dice.0.below(5) as u32);
             script.push((dice.at(horizon), Event::DrainWanted { cluster }));
+            let generation = Generation(0);
+            script.push((dice.at(horizon), Event::ClusterRanAway { cluster, generation }));
         }
     }
     if dice.sometimes(0.2) {

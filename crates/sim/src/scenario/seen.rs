@@ -33,6 +33,7 @@ fn event_name(event: &Event) -> &'static str {
         Event::ClusterLost { cause: LossCause::StartFailed, .. } => "ClusterLost: StartFailed",
         Event::ClusterLost { .. } => "ClusterLost",
         Event::ClusterStopped { .. } => "ClusterStopped",
+        Event::ClusterRanAway { .. } => "ClusterRanAway",
         Event::DrainWanted { .. } => "DrainWanted",
         Event::ShutdownWanted { .. } => "ShutdownWanted",
         Event::PolicyAdopted(_) => "PolicyAdopted",

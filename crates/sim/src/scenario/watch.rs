@@ -202,6 +202,14 @@ impl Watch {
             }
             Event::ClusterLost { cluster, generation, .. } => self.hear_down(*cluster, *generation, false, now),
             Event::ClusterStopped { cluster, generation } => self.hear_down(*cluster, *generation, true, now),
+            Event::ClusterRanAway { cluster, generation } => {
+                if let Some(known) = self.current(*cluster, *generation)
+                    && known.spec.killable
+                    && known.life == Life::Up
+                {
+                    (known.stuck, known.draining) = (true, true);
+                }
+            }
             Event::DrainWanted { cluster } => {
                 if let Some(known) = self.clusters.get_mut(cluster) {
                     known.draining = true;
