@@ -101,6 +101,8 @@ pub enum Report {
     /// A ready cluster for statements that are not queries (Parse and Describe alone), which are not counted. None if
     /// there is none.
     AnyCluster {
+        /// True: answer once there is one or none is coming. False: answer at once.
+        wait: bool,
         /// Where the answer goes.
         answer: oneshot::Sender<Option<Arc<Pool>>>,
     },
@@ -174,13 +176,14 @@ impl Link {
         snapshot.await.map_err(|_| DriverGone)
     }
 
-    /// Connections to any ready cluster, for statements that are not queries.
+    /// Connections to any ready cluster, for statements that are not queries. With `wait`, while one is starting the
+    /// answer takes its time.
     ///
     /// # Errors
     /// If the driver has ended.
-    pub async fn any_cluster(&self) -> Result<Option<Arc<Pool>>, DriverGone> {
+    pub async fn any_cluster(&self, wait: bool) -> Result<Option<Arc<Pool>>, DriverGone> {
         let (answer, pool) = oneshot::channel();
-        self.report(Report::AnyCluster { answer }).await?;
+        self.report(Report::AnyCluster { wait, answer }).await?;
         pool.await.map_err(|_| DriverGone)
     }
 }

@@ -212,6 +212,12 @@ impl Dispatcher {
         chosen.map(|cluster| cluster.id)
     }
 
+    /// True if a cluster is ready or may become so.
+    pub fn is_any_coming(&self) -> bool {
+        let comes = |phase| matches!(phase, Phase::Starting | Phase::Ready | Phase::Failed);
+        self.clusters.values().any(|cluster| comes(cluster.phase) || cluster.leaves_a_place)
+    }
+
     /// True once a shutdown is complete: no query, no cluster.
     pub fn is_shut_down(&self) -> bool {
         self.shutdown.is_some() && self.live.is_empty() && self.clusters.is_empty()

@@ -71,9 +71,8 @@ impl Dispatcher {
 
     /// Refuses whatever waits once no cluster is there, nor is one coming: the last one was drained, say.
     pub(super) fn refuse_without_hope(&mut self, commands: &mut Vec<Command>) {
-        let comes = |phase| matches!(phase, Phase::Starting | Phase::Ready | Phase::Failed);
         let waits = self.waiting.iter().any(|queue| !queue.is_empty());
-        if !waits || self.clusters.values().any(|cluster| comes(cluster.phase) || cluster.leaves_a_place) {
+        if !waits || self.is_any_coming() {
             return;
         }
         let waiting: Vec<QueryId> = self.waiting.iter().flat_map(|queue| queue.values().copied()).collect();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use punctual_core::Event;
 use punctual_core::class::{Origin, classify};
@@ -199,7 +200,7 @@ impl Session {
     async fn desert(&mut self, id: QueryId) -> Result<Verdict, Over> {
         self.report_end().await;
         // Once the driver answers this, all its orders from before are in the mailbox.
-        let _ = self.link.any_cluster().await;
+        let _ = self.link.look().await;
         while let Ok(order) = self.mailbox.try_recv() {
             if matches!(order, Order::Run { query, .. } if query == id) {
                 let outcome = Outcome::Failed { sqlstate: SqlState(*b"57014"), rows: 0, bytes: 0 };
@@ -279,12 +280,16 @@ impl Session {
         let mut failure = Problem::no_cluster();
         for _ in 0..TRIES {
             let fallback = Arc::clone(self.shared.fallback());
+            let limit = Duration::from_micros(self.shared.wait_limit().micros());
             let pool = tokio::select! {
-                pool = self.link.any_cluster() => pool,
+                pool = tokio::time::timeout(limit, self.link.any_cluster(true)) => pool,
                 () = fallback.turned_on() => return self.degraded(&work).await,
             };
-            let Ok(pool) = pool else { return Err(self.fatal(&Problem::farewell())) };
-            let Some(pool) = pool else { break };
+            let pool = match pool {
+                Ok(Ok(Some(pool))) => pool,
+                Ok(Err(_)) => return Err(self.fatal(&Problem::farewell())),
+                Ok(Ok(None)) | Err(_) => break,
+            };
             let (who, variables) = (self.who.clone(), Arc::clone(&self.standing.variables));
             match pool.lease_with(&who.user, &who.database, &variables).await {
                 Ok(lease) => return self.run(None, &work, lease).await,

@@ -22,7 +22,7 @@ use punctual_core::id::{ClusterId, Generation, QueryId, SessionId};
 use punctual_core::query::Ended;
 use punctual_core::time::{Span, Time};
 use punctual_core::{Command, Dispatcher, Event};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use self::fallback::Fallback;
@@ -54,6 +54,8 @@ pub struct Driver {
     mailboxes: BTreeMap<SessionId, mpsc::Sender<Order>>,
     queries: HashMap<QueryId, (SessionId, About)>,
     pools: BTreeMap<ClusterId, Arc<Pool>>,
+    /// Those who want any cluster while none is ready.
+    asking: Vec<oneshot::Sender<Option<Arc<Pool>>>>,
     names: BTreeMap<ClusterId, Arc<str>>,
     classes: Vec<Arc<str>>,
     commands: Vec<Command>,
@@ -116,6 +118,7 @@ impl Driver {
             mailboxes: BTreeMap::new(),
             queries: HashMap::new(),
             pools: BTreeMap::new(),
+            asking: Vec::new(),
             names: BTreeMap::new(),
             classes,
             commands: Vec::new(),
@@ -171,7 +174,11 @@ impl Driver {
                 self.take(Event::Arrived(query));
             }
             Report::Happened(event) => self.take(event),
-            Report::AnyCluster { answer } => drop(answer.send(self.any_pool())),
+            Report::AnyCluster { wait: false, answer } => drop(answer.send(self.any_pool())),
+            Report::AnyCluster { wait: true, answer } => {
+                self.asking.push(answer);
+                self.answer_asking();
+            }
             Report::Doubtful { pool } => self.providers.check(pool.cluster(), pool.generation()),
             Report::Look { answer } => drop(answer.send(self.snapshot())),
         }
@@ -203,6 +210,7 @@ impl Driver {
             }
         }
         self.share_ready_pools();
+        self.answer_asking();
     }
 
     fn drop_pool(&mut self, cluster: ClusterId, generation: Generation) {
@@ -306,6 +314,19 @@ impl Driver {
         }
     }
 
+    /// Answers those who ask for any cluster, once there is one or none is coming. Those who do not wait any longer are
+    /// forgotten, and there are at most as many as queries may wait.
+    fn answer_asking(&mut self) {
+        let pool = self.any_pool();
+        let most = self.settings.policy.max_waiting as usize;
+        if pool.is_some() || !self.dispatcher.is_any_coming() || self.asking.len() > most {
+            for answer in self.asking.drain(..) {
+                let _ = answer.send(pool.clone());
+            }
+        }
+        self.asking.retain(|answer| !answer.is_closed());
+    }
+
     /// Connections to a ready cluster for statements that are not counted.
     fn any_pool(&self) -> Option<Arc<Pool>> {
         self.pools.get(&self.dispatcher.any_ready()?).cloned()
@@ -343,6 +364,7 @@ impl Driver {
         // A session reads its orders until it is gone, which may be after its client.
         self.mailboxes.retain(|_, mailbox| !mailbox.is_closed());
         self.count_drops();
+        self.answer_asking();
         for breach in check::check(&self.dispatcher) {
             self.broken += 1;
             tracing::error!("an invariant is broken: {breach}");

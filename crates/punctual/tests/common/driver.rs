@@ -105,7 +105,7 @@ impl Driver {
                 self.handle(Event::Arrived(query));
             }
             Report::Happened(event) => self.handle(event),
-            Report::AnyCluster { answer } => drop(answer.send(self.pools.values().next().cloned())),
+            Report::AnyCluster { answer, .. } => drop(answer.send(self.pools.values().next().cloned())),
             Report::Doubtful { .. } => {}
             Report::Look { answer } => {
                 let view = self.dispatcher.view(now());
