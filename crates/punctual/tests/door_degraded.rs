@@ -1,4 +1,4 @@
-//! Without the dispatcher: sessions place their queries themselves, within the slots there are.
+//! Drivers that are silent or say odd things: sessions go on, within the slots there are, and nobody is left waiting.
 
 mod common;
 
@@ -8,10 +8,12 @@ use common::FixedAnswers;
 use common::postgres::Postgres;
 use punctual::door::{Shared, serve};
 use punctual::driver::fallback::Fallback;
-use punctual::link::{Link, Report};
+use punctual::link::{Link, Order, Report};
 use punctual::relay::Pool;
-use punctual::settings::Door;
+use punctual::settings::{Address, Door, Endpoint};
+use punctual_core::Event;
 use punctual_core::class::Class;
+use punctual_core::event::{Abandoned, LossCause};
 use punctual_core::id::{ClusterId, Generation};
 use punctual_core::time::Span;
 use tokio::net::TcpListener;
@@ -94,4 +96,33 @@ async fn without_a_free_slot_the_wait_has_its_limit() {
     silent.fallback.turn_on();
     let error = silent.client().await.simple_query("select count(*) from t").await.expect_err("no cluster");
     assert_eq!(error.code().map(|code| code.code()), Some("53300"));
+}
+
+#[tokio::test]
+async fn a_query_that_is_abandoned_after_it_bounced_is_answered() {
+    let mut silent = Silent::start(Span::from_secs(60)).await;
+    let client = silent.client().await;
+    let asked = tokio::spawn(async move { client.simple_query("select count(*) from t").await });
+    let (mut mailbox, mut id) = (None, None);
+    loop {
+        match silent.reports.recv().await.expect("the session reports") {
+            Report::Joined { mailbox: joined, .. } => mailbox = Some(joined),
+            Report::Arrived { query, .. } => {
+                let address = Address::Unix("/nowhere".into());
+                let endpoint = Endpoint { address, user: None, password: None, database: None };
+                let gone = Pool::new(ClusterId(0), Generation(0), "gone".into(), endpoint, Door::default());
+                id = Some(query.id);
+                let order = Order::Run { query: query.id, on: Arc::new(gone) };
+                mailbox.as_ref().expect("it joined").send(order).await.expect("it listens");
+            }
+            // The dispatcher has heard of the cluster's end first, and has ended the query.
+            Report::Happened(Event::Bounced { .. }) => break,
+            _ => {}
+        }
+    }
+    let because = Abandoned::ClusterLost { cause: LossCause::Exited };
+    let order = Order::Abandon { query: id.expect("it arrived"), because };
+    mailbox.expect("it joined").send(order).await.expect("it listens");
+    let error = asked.await.expect("it ends").expect_err("its cluster is gone");
+    assert_eq!(error.code().map(|code| code.code()), Some("57P01"));
 }

@@ -54,6 +54,8 @@ pub(super) enum Work {
 enum Verdict {
     Run(Arc<Pool>),
     Refused(Refusal),
+    /// Its cluster went while it was on its way there, before the dispatcher heard that it had bounced.
+    Abandoned(Abandoned),
     /// There is no dispatcher any more.
     Degraded,
 }
@@ -142,11 +144,16 @@ impl Session {
 
     /// Waits for verdicts until one leads somewhere.
     async fn place(&mut self, id: QueryId, work: &Work) -> Result<(), Over> {
+        let mut bounced = String::new();
         loop {
             let pool = match self.verdict(id).await? {
                 Verdict::Run(pool) => pool,
                 Verdict::Refused(because) => {
                     self.fail(&Problem::refused(&because), work.is_whole());
+                    return Ok(());
+                }
+                Verdict::Abandoned(because) => {
+                    self.fail(&Problem::abandoned(&because, &bounced), work.is_whole());
                     return Ok(());
                 }
                 Verdict::Degraded => return self.degraded(work).await,
@@ -161,7 +168,7 @@ impl Session {
             }
             match self.connect(id, &pool, work).await? {
                 Had::Lease(lease) => return self.run(Some(id), work, *lease).await,
-                Had::Bounced => {}
+                Had::Bounced => pool.name().clone_into(&mut bounced),
                 Had::Ended => return Ok(()),
             }
         }
@@ -186,6 +193,9 @@ impl Session {
                 Happening::Order(Order::Run { query, on }) if query == id => return Ok(Verdict::Run(on)),
                 Happening::Order(Order::Refuse { query, because }) if query == id => {
                     return Ok(Verdict::Refused(because));
+                }
+                Happening::Order(Order::Abandon { query, because }) if query == id => {
+                    return Ok(Verdict::Abandoned(because));
                 }
                 Happening::Order(Order::EndPin { because }) => self.pin_ended = Some(because),
                 Happening::Order(Order::Farewell) => self.farewell = true,

@@ -111,6 +111,13 @@ impl Served {
         }
     }
 
+    /// Waits until that many clusters are ready.
+    pub(crate) fn wait_ready_all(&self, count: usize) {
+        while self.get("/v1/clusters").1.matches("\"phase\":\"ready\"").count() < count {
+            std::thread::yield_now();
+        }
+    }
+
     /// Status and body of a GET.
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
         use std::io::Write;
@@ -124,10 +131,25 @@ impl Served {
         (status, body.to_owned())
     }
 
-    /// SIGTERM, and waits for the end.
-    pub(crate) fn stop(mut self) -> (ExitStatus, String, TempDir) {
-        let pid = rustix::process::Pid::from_raw(self.child.id().cast_signed()).expect("a process id");
+    /// Its process.
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// SIGTERM.
+    pub(crate) fn terminate(&self) {
+        let pid = rustix::process::Pid::from_raw(self.pid()).expect("a process id");
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal is sent");
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub(crate) fn stop(self) -> (ExitStatus, String, TempDir) {
+        self.terminate();
+        self.stopped()
+    }
+
+    /// Waits for the end.
+    pub(crate) fn stopped(mut self) -> (ExitStatus, String, TempDir) {
         self.end()
     }
 

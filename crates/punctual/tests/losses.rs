@@ -1,0 +1,136 @@
+//! What goes away in the middle of everything: clusters, clients, the gateway itself.
+
+mod served;
+
+use std::path::PathBuf;
+
+use served::{SIMULATED, Served};
+use tokio_postgres::{Client, NoTls};
+
+/// The processes that the gateway started as clusters.
+fn children(served: &Served) -> Vec<i32> {
+    let path = format!("/proc/{0}/task/{0}/children", served.pid());
+    let own = std::fs::read_dir(format!("/proc/{}/task", served.pid())).expect("its threads");
+    let lists = own.flatten().map(|task| task.path().join("children")).chain([PathBuf::from(path)]);
+    let texts: Vec<String> = lists.filter_map(|list| std::fs::read_to_string(list).ok()).collect();
+    let mut all: Vec<i32> = texts.iter().flat_map(|text| text.split_whitespace()).flat_map(str::parse).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn kill(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).expect("a process id");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is killed");
+}
+
+fn is_alive(pid: i32) -> bool {
+    // A process that has ended and is not waited for yet is a zombie.
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+async fn runs(served: &Served, count: usize) {
+    while served.get("/v1/queries").1.matches("\"running\"").count() < count {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn code(error: &tokio_postgres::Error) -> Option<&str> {
+    error.code().map(tokio_postgres::error::SqlState::code)
+}
+
+const SLOW: &str = "SELECT * FROM t /* punctual: work=1000s */";
+const QUICK: &str = "SELECT * FROM t /* punctual: work=0.01s */";
+
+async fn slow(client: Client) -> (Client, tokio_postgres::Error) {
+    let error = client.simple_query(SLOW).await.expect_err("it does not end by itself");
+    (client, error)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_dies_costs_its_own_queries_and_comes_back() {
+    let served = Served::start(&("[policy]\nretry_first = \"10ms\"\n".to_owned() + SIMULATED));
+    served.wait_ready_all(2);
+    // A transaction on each, so that neither query can go elsewhere: least outstanding spreads them.
+    let (a, b) = (served.client("test").await, served.client("test").await);
+    for client in [&a, &b] {
+        client.simple_query("BEGIN").await.expect("a transaction");
+    }
+    let (a, b) = (tokio::spawn(slow(a)), tokio::spawn(slow(b)));
+    runs(&served, 2).await;
+    let killed = children(&served)[0];
+    kill(killed);
+    let (first, _, rest) = futures::future::select_all([a, b]).await;
+    let (client, error) = first.expect("the session goes on");
+    // Whichever comes first: the end of its connection, or the driver's word of the cluster's.
+    assert!(matches!(code(&error), Some("08006" | "57P01")), "{error}");
+    // Until its end is known a query may still be sent there; then it is told so, and the next one goes elsewhere.
+    while let Err(error) = client.simple_query(QUICK).await {
+        assert!(matches!(code(&error), Some("08006" | "57P01")), "{error}");
+    }
+    served.wait_ready_all(2);
+    assert!(!children(&served).contains(&killed));
+    assert!(!rest[0].is_finished(), "its neighbour is untouched");
+    drop(rest);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_finishes_what_runs_and_refuses_what_comes() {
+    let served = Served::start(SIMULATED);
+    served.wait_ready();
+    let (busy, idle) = (served.client("test").await, served.client("test").await);
+    let running = tokio::spawn(async move { busy.simple_query("SELECT * FROM t /* punctual: work=1s */").await });
+    runs(&served, 1).await;
+    served.terminate();
+    while served.get("/readyz").0 == 200 {
+        tokio::task::yield_now().await;
+    }
+    let refused = idle.simple_query(QUICK).await.expect_err("it is shutting down");
+    assert!(refused.is_closed() || code(&refused) == Some("57P01"), "{refused}");
+    running.await.expect("the task ends").expect("what ran is finished");
+    let (status, log, _) = served.stopped();
+    assert!(status.success(), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_do_not_outlive_a_gateway_that_was_killed() {
+    let served = Served::start(SIMULATED);
+    served.wait_ready_all(2);
+    let clusters = children(&served);
+    assert_eq!(clusters.len(), 2);
+    served.kill();
+    while clusters.iter().any(|pid| is_alive(*pid)) {
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_vanish_leave_no_slot_taken() {
+    let served = Served::start(SIMULATED);
+    served.wait_ready_all(2);
+    let mut gone = Vec::new();
+    for _ in 0..12 {
+        let (client, connection) = served.config("test").connect(NoTls).await.expect("a connection");
+        let connection = tokio::spawn(connection);
+        gone.push((tokio::spawn(async move { client.simple_query(SLOW).await.map(drop) }), connection));
+    }
+    // Eight run, as many as there are slots, and four wait.
+    runs(&served, 8).await;
+    for (query, connection) in gone {
+        query.abort();
+        connection.abort();
+    }
+    let client = served.client("test").await;
+    loop {
+        let held = "SELECT sum(running + pins) AS held, (SELECT count(*) FROM punctual.queries) AS live \
+                    FROM punctual.clusters";
+        let row = client.query_one(held, &[]).await.expect("an answer");
+        if (row.get::<_, i64>("held"), row.get::<_, i64>("live")) == (0, 0) {
+            break;
+        }
+    }
+    let all: Vec<_> = (0..8).map(|_| client.simple_query(QUICK)).collect();
+    for answer in futures::future::join_all(all).await {
+        answer.expect("every slot is free");
+    }
+}
