@@ -32,7 +32,8 @@ pub const BAD_USAGE: u8 = 2;
 /// Say what a configuration means, and whether it is right.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Check {
-    /// The configuration file; without one, what runs without one is shown
+    /// The configuration; without one, what runs without one is shown
+    #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Say which class this query gets, and why
     #[arg(long, value_name = "QUERY")]
