@@ -131,6 +131,11 @@ pub enum Tables {
         /// 1 is about a gigabyte of text.
         scale_factor: f64,
     },
+    /// TPC-DS, generated once into the cache.
+    Tpcds {
+        /// 1 is about a gigabyte of text. From 0.01 to 1, or a whole number.
+        scale_factor: f64,
+    },
 }
 
 /// Where to connect, and as whom.
