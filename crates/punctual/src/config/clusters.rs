@@ -107,11 +107,16 @@ fn tables(section: &Section<'_>) -> Tables {
     }
 }
 
-/// The scale factor of TPC-DS, which has no fractions above 1.
+/// The scale factor of TPC-DS, which above 1 has only some.
 fn tpcds(section: &Section<'_>) -> f64 {
     let scale_factor = section.number("tpcds").unwrap_or_default();
-    if scale_factor > 1.0 && scale_factor.fract() != 0.0 {
-        section.complain("tpcds", "above 1 there are only whole scale factors", "write a whole number, or 1 or less");
+    let whole_and_small = scale_factor.fract() == 0.0 && scale_factor <= 10.0;
+    if scale_factor > 1.0 && !whole_and_small && ![100.0, 300.0, 1_000.0].contains(&scale_factor) {
+        section.complain(
+            "tpcds",
+            format!("there is no scale factor {scale_factor}"),
+            "write a number from 0.01 to 1, a whole number up to 10, or 100, 300 or 1000",
+        );
     }
     scale_factor
 }

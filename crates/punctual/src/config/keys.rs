@@ -368,7 +368,7 @@ pub(super) static CLUSTER: Table = Table {
             "tpcds",
             Number { least: 0.01, most: 1_000.0 },
             Said("none"),
-            "`embedded`, this, `tables` or `tpch`: TPC-DS data of this scale factor, generated once. 1 is about a gigabyte of text; above it only whole numbers. Below it some dimensions keep their size, and the least is a twentieth of 1.",
+            "`embedded`, this, `tables` or `tpch`: TPC-DS data of this scale factor, generated once. 1 is about a gigabyte of text; above it there are whole numbers up to 10, and 100, 300 and 1000. Below it some dimensions keep their size, and the least is a twentieth of 1.",
         ),
         key(
             "threads_per_unit",

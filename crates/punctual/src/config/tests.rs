@@ -397,6 +397,10 @@ fn generated_tables_are_of_one_benchmark_and_of_a_scale_factor_that_it_has() {
         kind = "embedded"
         tpcds = 1.5
         [[cluster]]
+        name = "between"
+        kind = "embedded"
+        tpcds = 11
+        [[cluster]]
         name = "tiny"
         kind = "embedded"
         tpcds = 0.001
@@ -408,10 +412,11 @@ fn generated_tables_are_of_one_benchmark_and_of_a_scale_factor_that_it_has() {
         tpcds = 1
         "#,
         expect_test::expect![[r#"
-            punctual.toml:5:17: cluster "fraction".tpcds: above 1 there are only whole scale factors; write a whole number, or 1 or less
-            punctual.toml:9:17: cluster "tiny".tpcds: 0.001 is out of range; write a number from 0.01 to 1000
-            punctual.toml:14:16: cluster "all".tpch: `tables` is written too, and a cluster has one set of tables; leave one of them out
-            punctual.toml:15:17: cluster "all".tpcds: `tables` is written too, and a cluster has one set of tables; leave one of them out
+            punctual.toml:5:17: cluster "fraction".tpcds: there is no scale factor 1.5; write a number from 0.01 to 1, a whole number up to 10, or 100, 300 or 1000
+            punctual.toml:9:17: cluster "between".tpcds: there is no scale factor 11; write a number from 0.01 to 1, a whole number up to 10, or 100, 300 or 1000
+            punctual.toml:13:17: cluster "tiny".tpcds: 0.001 is out of range; write a number from 0.01 to 1000
+            punctual.toml:18:16: cluster "all".tpch: `tables` is written too, and a cluster has one set of tables; leave one of them out
+            punctual.toml:19:17: cluster "all".tpcds: `tables` is written too, and a cluster has one set of tables; leave one of them out
         "#]],
     );
 }
