@@ -17,6 +17,8 @@ mod cancel;
 mod embedded;
 mod engine;
 mod extended;
+#[cfg(feature = "datafusion")]
+pub mod generated;
 mod refuse;
 mod rows;
 #[cfg(feature = "datafusion")]
@@ -28,6 +30,8 @@ mod simulated;
 mod sqlstate;
 mod startup;
 mod statement;
+#[cfg(feature = "datafusion")]
+pub mod tpcds;
 #[cfg(feature = "datafusion")]
 pub mod tpch;
 mod wire;

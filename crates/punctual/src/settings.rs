@@ -131,6 +131,11 @@ pub enum Tables {
         /// 1 is about a gigabyte of text.
         scale_factor: f64,
     },
+    /// TPC-DS, generated once into the cache.
+    Tpcds {
+        /// 1 is about a gigabyte of text. From 0.01 to 1, a whole number up to 10, or 100, 300 or 1000.
+        scale_factor: f64,
+    },
 }
 
 /// Where to connect, and as whom.

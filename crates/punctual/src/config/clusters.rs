@@ -17,6 +17,9 @@ use crate::settings::{Address, Cluster, ClusterKind, Embedded, Endpoint, Secret,
 /// Slots for each unit of size, where they are not written.
 const SLOTS_PER_UNIT: u32 = 4;
 
+/// The keys that say where tables come from, of which a cluster has one.
+const SOURCES: [&str; 3] = ["tables", "tpch", "tpcds"];
+
 /// The largest file that is read as a password.
 const MAX_SECRET: u64 = 4_096;
 
@@ -70,30 +73,52 @@ fn cluster(section: &Section<'_>) -> Cluster {
 }
 
 fn embedded(section: &Section<'_>) -> Embedded {
-    let tables = match (section.has("tables"), section.has("tpch")) {
-        (true, true) => {
-            section.complain(
-                "tpch",
-                "`tables` is written too, and a cluster has one set of tables",
-                "leave one of them out",
-            );
+    Embedded {
+        tables: tables(section),
+        threads_per_unit: section.count32("threads_per_unit"),
+        memory_per_unit: section.bytes("memory_per_unit"),
+    }
+}
+
+/// Where the tables come from. What stands here beside a complaint is not used.
+fn tables(section: &Section<'_>) -> Tables {
+    let written: Vec<&str> = SOURCES.into_iter().filter(|key| section.has(key)).collect();
+    match written[..] {
+        ["tables"] => Tables::Dirs(dirs(section)),
+        ["tpch"] => Tables::Tpch { scale_factor: section.number("tpch").unwrap_or_default() },
+        ["tpcds"] => Tables::Tpcds { scale_factor: tpcds(section) },
+        [first, ref others @ ..] => {
+            for key in others {
+                section.complain(
+                    key,
+                    format!("`{first}` is written too, and a cluster has one set of tables"),
+                    "leave one of them out",
+                );
+            }
             Tables::Dirs(Vec::new())
         }
-        (false, false) => {
+        [] => {
             section.complain_of_all(
                 "nothing says which tables it has",
                 "write `tables = [\"/path/of/parquet/files\"]`, or `tpch = 0.1` for generated ones",
             );
             Tables::Dirs(Vec::new())
         }
-        (true, false) => Tables::Dirs(dirs(section)),
-        (false, true) => Tables::Tpch { scale_factor: section.number("tpch").unwrap_or_default() },
-    };
-    Embedded {
-        tables,
-        threads_per_unit: section.count32("threads_per_unit"),
-        memory_per_unit: section.bytes("memory_per_unit"),
     }
+}
+
+/// The scale factor of TPC-DS, which above 1 has only some.
+fn tpcds(section: &Section<'_>) -> f64 {
+    let scale_factor = section.number("tpcds").unwrap_or_default();
+    let whole_and_small = scale_factor.fract() == 0.0 && scale_factor <= 10.0;
+    if scale_factor > 1.0 && !whole_and_small && ![100.0, 300.0, 1_000.0].contains(&scale_factor) {
+        section.complain(
+            "tpcds",
+            format!("there is no scale factor {scale_factor}"),
+            "write a number from 0.01 to 1, a whole number up to 10, or 100, 300 or 1000",
+        );
+    }
+    scale_factor
 }
 
 /// The directories of `tables`, which must be there.

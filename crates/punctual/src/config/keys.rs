@@ -356,13 +356,19 @@ pub(super) static CLUSTER: Table = Table {
             "tables",
             Dirs,
             Said("none"),
-            "`embedded`, this or `tpch`: directories of Parquet files, each file or subdirectory a table.",
+            "`embedded`, this, `tpch` or `tpcds`: directories of Parquet files, each file or subdirectory a table.",
         ),
         key(
             "tpch",
             Number { least: 0.001, most: 1_000.0 },
             Said("none"),
-            "`embedded`, this or `tables`: TPC-H data of this scale factor, generated once. 1 is about a gigabyte of text.",
+            "`embedded`, this, `tables` or `tpcds`: TPC-H data of this scale factor, generated once. 1 is about a gigabyte of text.",
+        ),
+        key(
+            "tpcds",
+            Number { least: 0.01, most: 1_000.0 },
+            Said("none"),
+            "`embedded`, this, `tables` or `tpch`: TPC-DS data of this scale factor, generated once. 1 is about a gigabyte of text; above it there are whole numbers up to 10, and 100, 300 and 1000. Below it some dimensions keep their size, and the least is a twentieth of 1.",
         ),
         key(
             "threads_per_unit",
@@ -402,7 +408,7 @@ pub(super) static CLUSTER: Table = Table {
 
 /// The keys of [`CLUSTER`] that only clusters of one kind have.
 pub(super) const ONLY_FOR: &[(&str, &[&str])] = &[
-    ("embedded", &["tables", "tpch", "threads_per_unit", "memory_per_unit"]),
+    ("embedded", &["tables", "tpch", "tpcds", "threads_per_unit", "memory_per_unit"]),
     ("simulated", &["time_scale"]),
     ("postgres", &["address", "user", "password_env", "password_file", "database"]),
 ];

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::settings::{Address, ClusterKind};
+use crate::settings::{Address, ClusterKind, Tables};
 
 /// A file that is right, for lines to be added to.
 const CLUSTER: &str = "[[cluster]]\nname = \"a\"\nkind = \"simulated\"\n";
@@ -141,7 +141,7 @@ fn unknown_keys_and_tables_are_refused_with_the_nearest_right_one() {
             punctual.toml:7:9: policy.slots: there is no such key; it belongs in [[cluster]]
             punctual.toml:8:9: policy.colour: there is no such key; there are `routing`, `violation_target`, `max_waiting`, `wait_limit`, `control_slots`, `pin_idle`, `cancel_grace`, `drain_limit`, `start_limit`, `retry_first`, `retry_most`, `decisions_kept`, `max_clusters`
             punctual.toml:11:20: class "etl".match[1].usr: there is no such key; did you mean `user`?
-            punctual.toml:15:9: cluster "a"."a b": there is no such key; there are `name`, `kind`, `size`, `slots`, `price_per_unit_hour`, `minimum_billed`, `tables`, `tpch`, `threads_per_unit`, `memory_per_unit`, `time_scale`, `address`, `user`, `password_env`, `password_file`, `database`
+            punctual.toml:15:9: cluster "a"."a b": there is no such key; there are `name`, `kind`, `size`, `slots`, `price_per_unit_hour`, `minimum_billed`, `tables`, `tpch`, `tpcds`, `threads_per_unit`, `memory_per_unit`, `time_scale`, `address`, `user`, `password_env`, `password_file`, `database`
             punctual.toml:16:9: cluster "a".slot: there is no such key; did you mean `slots`?
             punctual.toml:17:9: cluster "a".password: there is no such key; secrets do not belong in this file: use `password_env` or `password_file`
         "#]],
@@ -382,6 +382,42 @@ fn clusters_need_what_their_kind_needs_and_nothing_else() {
         expect_test::expect![[r#"
         punctual.toml:1:1: cluster: there is none, so no query could run; write at least one [[cluster]]
     "#]],
+    );
+}
+
+#[test]
+fn generated_tables_are_of_one_benchmark_and_of_a_scale_factor_that_it_has() {
+    let settings = accepted("[[cluster]]\nname = \"a\"\nkind = \"embedded\"\ntpcds = 0.1");
+    let ClusterKind::Embedded(embedded) = &settings.clusters[0].kind else { panic!("it is embedded") };
+    assert_eq!(embedded.tables, Tables::Tpcds { scale_factor: 0.1 });
+    refused(
+        r#"
+        [[cluster]]
+        name = "fraction"
+        kind = "embedded"
+        tpcds = 1.5
+        [[cluster]]
+        name = "between"
+        kind = "embedded"
+        tpcds = 11
+        [[cluster]]
+        name = "tiny"
+        kind = "embedded"
+        tpcds = 0.001
+        [[cluster]]
+        name = "all"
+        kind = "embedded"
+        tables = ["/"]
+        tpch = 1
+        tpcds = 1
+        "#,
+        expect_test::expect![[r#"
+            punctual.toml:5:17: cluster "fraction".tpcds: there is no scale factor 1.5; write a number from 0.01 to 1, a whole number up to 10, or 100, 300 or 1000
+            punctual.toml:9:17: cluster "between".tpcds: there is no scale factor 11; write a number from 0.01 to 1, a whole number up to 10, or 100, 300 or 1000
+            punctual.toml:13:17: cluster "tiny".tpcds: 0.001 is out of range; write a number from 0.01 to 1000
+            punctual.toml:18:16: cluster "all".tpch: `tables` is written too, and a cluster has one set of tables; leave one of them out
+            punctual.toml:19:17: cluster "all".tpcds: `tables` is written too, and a cluster has one set of tables; leave one of them out
+        "#]],
     );
 }
 

@@ -170,6 +170,7 @@ fn cluster(cluster: &Cluster) -> ClusterMeaning {
 fn embedded_text(embedded: &Embedded, units: u32) -> String {
     let tables = match &embedded.tables {
         Tables::Tpch { scale_factor } => format!("TPC-H of scale factor {scale_factor}"),
+        Tables::Tpcds { scale_factor } => format!("TPC-DS of scale factor {scale_factor}"),
         Tables::Dirs(dirs) => dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", "),
     };
     let (threads, memory) = resources(embedded, units);
