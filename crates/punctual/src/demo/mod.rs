@@ -59,7 +59,14 @@ pub async fn run(
     let started = Instant::now();
     let (over, done) = watch::channel(false);
     let display = plan.show.then(|| tokio::spawn(show(seen.clone(), routing, plan.length, shots.len(), done)));
-    load::send(&shots, gateway.address.port(), &seen, stop, PATIENCE).await;
+    load::send(&shots, gateway.address.port(), &seen, stop.clone(), PATIENCE).await;
+    // The run is as long as it was meant to be, so that costs compare.
+    let end = started + Duration::from_micros(plan.length.micros());
+    let mut stopped = stop;
+    tokio::select! {
+        () = tokio::time::sleep_until(end.into()) => {}
+        _ = stopped.wait_for(|stop| *stop) => {}
+    }
     let length = plan.length.min(Span::from_micros(started.elapsed().as_micros() as u64));
     over.send_replace(true);
     if let Some(display) = display {
