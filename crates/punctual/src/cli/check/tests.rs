@@ -248,7 +248,7 @@ fn the_command_line_reads_what_is_documented() {
     let read =
         |words: &[&str]| <Line as clap::Parser>::try_parse_from([&["check"], words].concat()).map(|line| line.check);
     let check =
-        read(&["p.toml", "--sql", "select 1", "--user", "ann", "--connect", "--format", "json"]).expect("right");
+        read(&["-c", "p.toml", "--sql", "select 1", "--user", "ann", "--connect", "--format", "json"]).expect("right");
     assert_eq!((check.config.as_deref(), check.user.as_str()), (Some(Path::new("p.toml")), "ann"));
     assert_eq!((check.connect, check.format), (true, Format::Json));
     assert!(read(&["--user", "ann"]).is_err());

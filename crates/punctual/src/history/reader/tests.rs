@@ -1,3 +1,5 @@
+//! Histories as they are written elsewhere, torn, foreign or damaged, and what reading them gives.
+
 use std::sync::Arc;
 
 use arrow::array::{

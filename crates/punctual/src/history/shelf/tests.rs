@@ -1,3 +1,5 @@
+//! The files of a history: hours that end, logs that are torn, bounds that are reached, disks that say no.
+
 use std::fs;
 
 use punctual_core::fingerprint::Fingerprint;

@@ -1,3 +1,5 @@
+//! The writing thread: what is recorded is there afterwards, and nobody waits for it.
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! Journals that are decided again: those that agree, those that were forged, and those that are damaged.
+
 use punctual_core::Policy;
 use punctual_core::billing::Price;
 use punctual_core::class::DEFAULT;

@@ -1,3 +1,5 @@
+//! Segments as they are written: checkpoints, gaps, bounds.
+
 use std::thread;
 
 use punctual_core::Policy;
