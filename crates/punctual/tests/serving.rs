@@ -76,3 +76,12 @@ fn an_occupied_port_is_named_with_its_key() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains(&format!("gateway.listen = \"{address}\": another program listens there")), "{said}");
 }
+
+#[test]
+fn an_address_that_others_could_reach_is_refused_in_a_flag_too() {
+    for flag in ["--listen", "--http"] {
+        let output = punctual().args(["serve", flag, "0.0.0.0:0"]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("0.0.0.0:0 is not a loopback address"), "{flag}");
+    }
+}

@@ -34,6 +34,11 @@ pub(super) fn run(flags: &Flags) -> u8 {
     };
     settings.listen = flags.listen.unwrap_or(settings.listen);
     settings.http = flags.http.or(settings.http);
+    let open = [Some(settings.listen), settings.http].into_iter().flatten().find(|at| !at.ip().is_loopback());
+    if let Some(open) = open {
+        let why = "there is no authentication yet, so only this machine may connect; write 127.0.0.1";
+        return failed(&format_args!("{open} is not a loopback address: {why}"), USAGE);
+    }
     if let Err(error) = prepare::tables(&mut settings.clusters) {
         return failed(&error, FAILED);
     }

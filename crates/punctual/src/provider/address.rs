@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use punctual_core::event::LossCause;
+use punctual_core::query::SqlState;
 
 use super::{Notice, Start, Wish};
-use crate::relay;
+use crate::relay::{self, ConnectError};
 use crate::settings::Endpoint;
 
 /// The wait between two attempts to reach a cluster that is not there yet.
@@ -20,6 +21,7 @@ pub(super) async fn run(mut start: Start, endpoint: Endpoint) {
     loop {
         match relay::probe(&endpoint, start.door.connect_within).await {
             Ok(_) => break,
+            Err(error) if is_there(&error) => break,
             Err(error) => {
                 let says = error.to_string();
                 if says != said {
@@ -41,10 +43,23 @@ pub(super) async fn run(mut start: Start, endpoint: Endpoint) {
             Wish::Run => {}
             Wish::Stop | Wish::Kill => return start.report(Notice::Stopped).await,
             Wish::Check(_) => {
-                if let Err(error) = relay::probe(&endpoint, start.door.connect_within).await {
+                if let Err(error) = relay::probe(&endpoint, start.door.connect_within).await
+                    && !is_there(&error)
+                {
                     return start.report(Notice::Lost(LossCause::Unreachable, error.to_string())).await;
                 }
             }
         }
+    }
+}
+
+/// True if the cluster answered, though not to the probe's liking: an unknown role, a wrong password or too many
+/// connections are between it and whoever connects, and cost no query that runs there. One that is still starting up
+/// (57P03) is not there yet.
+fn is_there(error: &ConnectError) -> bool {
+    match error {
+        ConnectError::Refused(said) => said.sqlstate != SqlState(*b"57P03"),
+        ConnectError::Authentication(_) => true,
+        _ => false,
     }
 }
