@@ -15,19 +15,17 @@ mod text;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use punctual_core::class::Origin;
 use serde_json::json;
 
+pub use super::Format;
+use super::{FAILED, USAGE};
 use crate::config::{self, ConfigError};
 pub use meaning::Meaning;
 
 /// Everything went well.
 pub const DONE: u8 = 0;
-/// It was understood, and failed.
-pub const FAILED: u8 = 1;
-/// What was asked, or the configuration, makes no sense.
-pub const BAD_USAGE: u8 = 2;
 
 /// Say what a configuration means, and whether it is right.
 #[derive(Args, Clone, Debug, Default)]
@@ -55,17 +53,7 @@ pub struct Check {
     pub format: Format,
 }
 
-/// For whom output is.
-#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs: one JSON document.
-    Json,
-}
-
-/// Carries it out and returns the exit code: [`DONE`], [`FAILED`] if a cluster cannot be reached, [`BAD_USAGE`] if the
+/// Carries it out and returns the exit code: [`DONE`], [`FAILED`] if a cluster cannot be reached, [`USAGE`] if the
 /// configuration is wrong, with everything that is wrong in it on `err` (as JSON: on `out`).
 ///
 /// # Errors
@@ -112,5 +100,5 @@ fn refuse(format: Format, error: &ConfigError, out: &mut dyn Write, err: &mut dy
             writeln!(out, "{:#}", json!({ "right": false, "error": error.to_string(), "problems": problems }))?
         }
     }
-    Ok(BAD_USAGE)
+    Ok(USAGE)
 }

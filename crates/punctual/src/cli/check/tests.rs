@@ -157,10 +157,10 @@ fn a_query_is_told_its_class_and_why() {
 fn a_file_that_is_wrong_is_bad_usage_in_both_formats() {
     let wrong = "[polcy]\n[[cluster]]\nname = \"a\"\nkind = \"simulated\"\n";
     let (text, code) = printed(Some(wrong), Check::default());
-    assert_eq!(code, BAD_USAGE);
+    assert_eq!(code, USAGE);
     assert_eq!(text, "/etc/punctual.toml:1:2: polcy: there is no such table; did you mean [policy]?\n");
     let (text, code) = printed(Some(wrong), Check { format: Format::Json, ..Check::default() });
-    assert_eq!(code, BAD_USAGE);
+    assert_eq!(code, USAGE);
     expect_test::expect![[r#"
         {
           "error": "/etc/punctual.toml:1:2: polcy: there is no such table; did you mean [policy]?",
@@ -179,7 +179,7 @@ fn a_file_that_is_wrong_is_bad_usage_in_both_formats() {
     .assert_eq(&text);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let missing = Check { config: Some("/no/such/file.toml".into()), ..Check::default() };
-    assert_eq!(run(&missing, &mut out, &mut err).expect("output"), BAD_USAGE);
+    assert_eq!(run(&missing, &mut out, &mut err).expect("output"), USAGE);
     assert_eq!(
         String::from_utf8_lossy(&err),
         "cannot read /no/such/file.toml: No such file or directory (os error 2)\n"
