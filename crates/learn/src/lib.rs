@@ -1,0 +1,3 @@
+//! From history to a model, and what the model is worth.
+//!
+//! Nothing here is needed to predict: `punctual_core::predict` evaluates what was trained here.
