@@ -11,6 +11,11 @@
 //! (AutoSLO, section 4; ALGORITHMS section 1.1). One piece of code makes the numbers that the network reads, live, in
 //! simulation and in training.
 
+pub mod features;
 pub mod fluid;
 pub mod kernel;
 pub mod net;
+pub mod past;
+pub mod scene;
+pub mod stage;
+pub mod trees;
