@@ -32,7 +32,7 @@ pub const TREE_INPUTS: usize = FEATURES + 1;
 pub const PRIORS: [f64; 3] = [0.5, 1.0, 1.0];
 
 /// Isolated runs, summed up.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// How many.
     pub runs: u32,
@@ -70,22 +70,29 @@ pub struct Alone {
 impl Stage {
     /// What a query takes alone on a size. `text` stands for its text, whatever its literals.
     pub fn alone(&self, features: &Features, shape: Fingerprint, text: u64, size: Units) -> Alone {
-        let shape_cell = find(&self.shapes, &shape);
-        let sized = find(&self.sized, &(size, shape));
-        let exact = find(&self.texts, &(size, text));
-        let units = f64::from(size.0.max(1));
-        let mut ln = self.work(features, size) - math::ln(units);
-        ln += share(shape_cell, PRIORS[0]) * shape_cell.mean;
-        ln += share(sized, PRIORS[1]) * (sized.mean - ln);
-        ln += share(exact, PRIORS[2]) * (exact.mean - ln);
-        let runs = [shape_cell.runs, sized.runs, exact.runs];
-        let finest = runs.iter().rposition(|runs| *runs > 0).map_or(0, |at| at + 1);
-        Alone { ln, spread: self.spreads[finest], runs }
+        self.estimate(self.trees(features, size), self.cells(shape, text, size))
     }
 
-    /// What the trees alone say: ln (seconds × size).
-    pub fn work(&self, features: &Features, size: Units) -> f64 {
-        self.trees.value(&tree_inputs(features, size))
+    /// What the trees say without any table, ln seconds.
+    pub fn trees(&self, features: &Features, size: Units) -> f64 {
+        self.trees.value(&tree_inputs(features, size)) - math::ln(f64::from(size.0.max(1)))
+    }
+
+    /// The cells that an estimate stands on, from coarse to fine: of the fingerprint, of it on this size, of the text
+    /// on this size.
+    pub fn cells(&self, shape: Fingerprint, text: u64, size: Units) -> [Cell; 3] {
+        [find(&self.shapes, &shape), find(&self.sized, &(size, shape)), find(&self.texts, &(size, text))]
+    }
+
+    /// The estimate that starts at `trees`, ln seconds, and stands on these cells.
+    pub fn estimate(&self, trees: f64, cells: [Cell; 3]) -> Alone {
+        let [shape, sized, text] = cells;
+        let mut ln = trees + share(shape, PRIORS[0]) * shape.mean;
+        ln += share(sized, PRIORS[1]) * (sized.mean - ln);
+        ln += share(text, PRIORS[2]) * (text.mean - ln);
+        let runs = cells.map(|cell| cell.runs);
+        let finest = runs.iter().rposition(|runs| *runs > 0).map_or(0, |at| at + 1);
+        Alone { ln, spread: self.spreads[finest], runs }
     }
 
     /// What is wrong with it; None: nothing.
@@ -117,10 +124,8 @@ pub fn tree_inputs(features: &Features, size: Units) -> [f32; TREE_INPUTS] {
     row
 }
 
-const NOTHING: Cell = Cell { runs: 0, mean: 0.0 };
-
 fn find<K: Ord>(table: &[(K, Cell)], key: &K) -> Cell {
-    table.binary_search_by(|(known, _)| known.cmp(key)).map_or(NOTHING, |at| table[at].1)
+    table.binary_search_by(|(known, _)| known.cmp(key)).map_or(Cell::default(), |at| table[at].1)
 }
 
 /// How far a cell moves the estimate towards its mean.
@@ -174,7 +179,7 @@ mod tests {
         assert_eq!(alone(9, 9, 0).ln, alone(9, 9, 1).ln);
         assert_eq!(stage().check(), None);
         let mut stage = stage();
-        stage.shapes.push((Fingerprint(0), NOTHING));
+        stage.shapes.push((Fingerprint(0), Cell::default()));
         assert!(stage.check().is_some());
     }
 }
