@@ -40,6 +40,10 @@ const MOVED: usize = 8;
 /// training seldom sees as many.
 pub const READ: usize = 128;
 
+/// The most later arrivals that are steps of a query's after side; more move its head alone. Training seldom sees as
+/// many, and a network that has read its thousandth says nothing about them.
+pub const STEPS: usize = 256;
+
 /// A query, as a scene needs it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Newcomer {
