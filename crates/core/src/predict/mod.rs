@@ -11,6 +11,7 @@
 //! (AutoSLO, section 4; ALGORITHMS section 1.1). One piece of code makes the numbers that the network reads, live, in
 //! simulation and in training.
 
+pub mod distribution;
 pub mod features;
 pub mod fluid;
 pub mod kernel;
