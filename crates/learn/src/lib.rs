@@ -2,6 +2,7 @@
 //!
 //! Nothing here is needed to predict: `punctual_core::predict` evaluates what was trained here.
 
+pub mod accuracy;
 pub mod contexts;
 pub mod observation;
 pub mod stage;
