@@ -33,14 +33,10 @@ use std::ops::Range;
 pub use evaluate::{Output, Pair, Scratch, Side};
 pub use state::{Descriptions, Interleaved, States};
 
+pub use super::features::FEATURES;
 use super::kernel::Kernel;
+pub use super::scene::{HEAD, PAIR};
 
-/// Numbers in a row about a target and a neighbour.
-pub const PAIR: usize = 12;
-/// Numbers in the row about a target alone, read by the head.
-pub const HEAD: usize = 33;
-/// Numbers that describe a query's text and plan.
-pub const FEATURES: usize = 48;
 /// Numbers of a descriptor d(q).
 pub const DESCRIPTOR: usize = 8;
 /// Width of the head's layer that reads the head row.

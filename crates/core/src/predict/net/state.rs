@@ -109,6 +109,13 @@ impl States {
         }
     }
 
+    /// Removes a row; those behind it move up.
+    pub fn remove(&mut self, row: usize) {
+        let at = self.at(row);
+        self.h.drain(at.clone());
+        self.c.drain(at);
+    }
+
     fn at(&self, row: usize) -> Range<usize> {
         row * self.width..(row + 1) * self.width
     }
