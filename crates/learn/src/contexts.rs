@@ -16,7 +16,9 @@ use punctual_core::predict::scene::{Head, Meeting, Newcomer, PAIR, STEPS, Scene}
 use punctual_core::predict::stage::Alone;
 use punctual_core::rng::Rng;
 
+use crate::examples::{Example, Examples, QueryInput};
 use crate::observation::{Observation, Turn, turns};
+use crate::stage::ln_seconds;
 
 /// When a query is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,60 +31,38 @@ pub enum Sight {
     Hindsight,
 }
 
-/// A query that can be a target or a neighbour.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Shown {
-    /// Its shape.
-    pub shape: Fingerprint,
-    /// What its text says.
-    pub features: Features,
-}
-
-/// A row about a pair, and the neighbour's index in [`Contexts::queries`].
-pub type Row = ([f32; PAIR], u32);
-
-/// One query in one sight.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Context {
-    /// Its index in [`Contexts::queries`], which is that of its observation.
-    pub target: u32,
+/// What an example is about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct About {
+    /// The index of its observation, which is that of its query among the examples' queries.
+    pub observation: u32,
     /// When it is looked at.
     pub sight: Sight,
-    /// Rows of the before side, the pinch last.
-    pub before: Range<u32>,
-    /// Rows of the after side, the pinch first.
-    pub after: Range<u32>,
-    /// Its head row and base as of that.
+    /// Its head.
     pub head: Head,
-    /// ln of its latency in seconds.
-    pub label: f64,
-    /// True if its latency is a lower bound.
-    pub bound: bool,
 }
 
 /// Everything that training or an evaluation reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contexts {
-    /// One for each observation.
-    pub queries: Vec<Shown>,
-    /// All rows.
-    pub rows: Vec<Row>,
-    /// What to read them as.
-    pub contexts: Vec<Context>,
+    /// For the network.
+    pub examples: Examples,
+    /// One for each example.
+    pub about: Vec<About>,
 }
 
-/// Goes through history. `alone` holds for each observation what it is expected to take alone; only the `wanted` ones
-/// become contexts, all are neighbours. `rng` chooses the moments between.
+/// Goes through history. `alone` holds for each observation what it is expected to take alone, `known` gives the rows
+/// of known fingerprints; only the `wanted` ones become examples, all are neighbours. `rng` chooses the moments between.
 pub fn contexts(
     observations: &[Observation],
     alone: &[Alone],
+    known: impl Fn(Fingerprint) -> Option<u32>,
     wanted: impl Fn(&Observation) -> bool,
     rng: &mut Rng,
 ) -> Contexts {
-    let shown = |seen: &Observation| Shown { shape: seen.shape, features: seen.features };
-    let mut walk =
-        Walk { observations, alone, all: Contexts::default(), open: Vec::new(), meeting: Meeting::default() };
-    walk.all.queries = observations.iter().map(shown).collect();
+    let input = |seen: &Observation| QueryInput { known: known(seen.shape), features: seen.features };
+    let mut walk = Walk { observations, alone, all: Contexts::default(), open: Vec::new(), meeting: Meeting::default() };
+    walk.all.examples.queries = observations.iter().map(input).collect();
     for turns in turns(observations) {
         let Some(Turn::Arrives(first)) = turns.first() else { continue };
         let mut scene = Scene::new(observations[*first].size);
@@ -95,6 +75,9 @@ pub fn contexts(
     }
     walk.all
 }
+
+/// A row about a pair, and the index of the neighbour.
+type Row = ([f32; PAIR], u32);
 
 /// History on its way.
 struct Walk<'a> {
@@ -134,13 +117,11 @@ impl Walk<'_> {
     }
 
     fn opened(&mut self, scene: &Scene, index: usize) -> Open {
-        let from = self.all.rows.len() as u32;
         let there = scene.running().iter().skip(self.meeting.read_from).map(|running| running.query.id.0 as u32);
-        let neighbours = there.chain([index as u32]);
-        self.all.rows.extend(self.meeting.before.iter().copied().zip(neighbours));
-        let pinch = self.all.rows[self.all.rows.len() - 1];
+        let rows = self.meeting.before.iter().copied().zip(there.chain([index as u32]));
+        let before = self.all.keep(rows);
+        let pinch = (self.meeting.before[self.meeting.before.len() - 1], index as u32);
         let at_arrival = self.meeting.heads[self.meeting.heads.len() - 1];
-        let before = from..self.all.rows.len() as u32;
         Open { before, after: vec![pinch], at_arrival, between: None, last: None, moments: 0 }
     }
 
@@ -150,7 +131,7 @@ impl Walk<'_> {
         let Some(at) = scene.running().iter().position(|running| running.query.id == id) else { return };
         scene.leave(seen.ended.max(seen.arrival), at, seen.finished);
         let Some(open) = self.open.remove(at) else { return };
-        let from = self.all.rows.len();
+        let after = self.all.keep(open.after);
         let sights = [
             (Sight::AtArrival, Some((1, open.at_arrival))),
             // The last moment is hindsight.
@@ -159,17 +140,30 @@ impl Walk<'_> {
         ];
         for (sight, moment) in sights {
             let Some((rows, head)) = moment else { continue };
-            self.all.contexts.push(Context {
+            self.all.about.push(About { observation: index as u32, sight, head });
+            self.all.examples.examples.push(Example {
                 target: index as u32,
-                sight,
                 before: open.before.clone(),
-                after: from as u32..(from + rows) as u32,
-                head,
-                label: crate::stage::ln_seconds(seen),
+                after: after.start..after.start + rows as u32,
+                head: head.row,
+                base: head.base as f32,
+                label: ln_seconds(seen) as f32,
                 bound: !seen.finished,
+                group: seen.cluster,
             });
         }
-        self.all.rows.extend(open.after);
+    }
+}
+
+impl Contexts {
+    /// Keeps rows, and says where.
+    fn keep(&mut self, rows: impl IntoIterator<Item = Row>) -> Range<u32> {
+        let from = self.examples.rows.len() as u32;
+        for (row, neighbour) in rows {
+            self.examples.rows.push(row);
+            self.examples.neighbours.push(neighbour);
+        }
+        from..self.examples.rows.len() as u32
     }
 }
 
@@ -197,13 +191,14 @@ mod tests {
 
     fn built(observations: &[Observation], wanted: impl Fn(&Observation) -> bool) -> Contexts {
         let alone = vec![Alone { ln: math::ln(2.0), ..Alone::default() }; observations.len()];
-        contexts(observations, &alone, wanted, &mut Rng::numbered(1, 1 << 40))
+        contexts(observations, &alone, |_| None, wanted, &mut Rng::numbered(1, 1 << 40))
     }
 
     fn shape_of(contexts: &Contexts, target: u32) -> Vec<(Sight, Vec<u32>, Vec<u32>)> {
-        let neighbours = |range: &Range<u32>| range.clone().map(|at| contexts.rows[at as usize].1).collect();
-        let of_target = contexts.contexts.iter().filter(|context| context.target == target);
-        of_target.map(|context| (context.sight, neighbours(&context.before), neighbours(&context.after))).collect()
+        let examples = &contexts.examples;
+        let neighbours = |range: &Range<u32>| range.clone().map(|at| examples.neighbours[at as usize]).collect();
+        let of_target = examples.examples.iter().zip(&contexts.about).filter(|(example, _)| example.target == target);
+        of_target.map(|(one, about)| (about.sight, neighbours(&one.before), neighbours(&one.after))).collect()
     }
 
     #[test]
@@ -228,15 +223,16 @@ mod tests {
         assert_eq!(shape_of(&contexts, 3), [(Sight::AtArrival, vec![0, 2, 3], vec![3])]);
         assert_eq!(shape_of(&contexts, 4), [(Sight::AtArrival, vec![4], vec![4])]);
         assert_eq!(shape_of(&contexts, 5), [(Sight::AtArrival, vec![5], vec![5])]);
-        let label = contexts.contexts.iter().find(|context| context.target == 2).unwrap().label;
-        assert!((label - math::ln(0.07)).abs() < 1e-12);
+        let label = contexts.examples.examples.iter().find(|example| example.target == 2).unwrap().label;
+        assert!((f64::from(label) - math::ln(0.07)).abs() < 1e-6);
+        assert_eq!(contexts.examples.check(0), Ok(()));
     }
 
     #[test]
     fn what_is_not_wanted_is_a_neighbour_all_the_same() {
         let all = [seen(0, 0, 0, 100), seen(0, 1, 10, 40)];
         let contexts = built(&all, |seen| seen.shape == Fingerprint(1));
-        assert_eq!(contexts.contexts.len(), 1);
+        assert_eq!(contexts.about.len(), 1);
         assert_eq!(shape_of(&contexts, 1), [(Sight::AtArrival, vec![0, 1], vec![1])]);
     }
 
@@ -248,9 +244,10 @@ mod tests {
         longer[2].ended = punctual_core::time::Time::from_micros(9_000_000);
         let known = |all: &[Observation]| {
             let contexts = built(all, |seen| seen.shape == Fingerprint(2));
-            let context = contexts.contexts[0].clone();
-            let rows = |range: Range<u32>| contexts.rows[range.start as usize..range.end as usize].to_vec();
-            (context.sight, context.head, rows(context.before), rows(context.after))
+            let (examples, about) = (&contexts.examples, contexts.about[0]);
+            let one = examples.examples[0].clone();
+            let rows = |range: Range<u32>| examples.rows[range.start as usize..range.end as usize].to_vec();
+            (about.sight, about.head, rows(one.before), rows(one.after))
         };
         assert_eq!(known(&all), known(&longer));
     }
@@ -260,14 +257,14 @@ mod tests {
         let mut all = vec![seen(0, 0, 0, 1_000_000)];
         all.extend((1..STEPS as u64 + 50).map(|at| seen(0, 1, at, at + 1)));
         let contexts = built(&all, |seen| seen.shape == Fingerprint(0));
-        assert_eq!(contexts.contexts[2].after.len(), STEPS + 1);
+        assert_eq!(contexts.examples.examples[2].after.len(), STEPS + 1);
         let few = [seen(0, 0, 0, 99), seen(0, 1, 1, 2), seen(0, 1, 3, 4), seen(0, 1, 5, 6)];
         let alone = vec![Alone::default(); 4];
         let mut met = [0; 5];
         for seed in 0..200 {
             let contexts =
-                super::contexts(&few, &alone, |seen| seen.shape == Fingerprint(0), &mut Rng::numbered(seed, 1 << 40));
-            met[contexts.contexts[1].after.len()] += 1;
+                super::contexts(&few, &alone, |_| None, |seen| seen.shape == Fingerprint(0), &mut Rng::numbered(seed, 1 << 40));
+            met[contexts.examples.examples[1].after.len()] += 1;
         }
         assert!(met[2] > 60 && met[3] > 60 && met[2] + met[3] == 200, "{met:?}");
     }

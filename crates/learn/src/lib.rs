@@ -4,6 +4,8 @@
 
 pub mod accuracy;
 pub mod contexts;
+pub mod examples;
+pub mod fit;
 pub mod observation;
 pub mod stage;
 pub mod survival;

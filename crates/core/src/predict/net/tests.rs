@@ -35,6 +35,10 @@ impl World {
         (pairs.collect(), (0..n).map(|_| std::array::from_fn(|_| rng.normal() as f32)).collect())
     }
 
+    fn read_one(&self, range: Range<u32>, pairs: &[Pair], rows: &[[f32; PAIR]]) -> States {
+        self.read(std::slice::from_ref(&range), pairs, rows)
+    }
+
     fn read(&self, sequences: &[Range<u32>], pairs: &[Pair], rows: &[[f32; PAIR]]) -> States {
         let mut states = States::new(SHAPE);
         let scratch = &mut Scratch::default();
@@ -67,7 +71,7 @@ fn cell_by_definition(world: &World, side: Side, pair: Pair, row: &[f32], h: &mu
         (&wide(row)[..], net.part(&cell.pair)),
         (&wide(a), net.part(&cell.target)),
         (&wide(b), net.part(&cell.neighbour)),
-        (&h.to_vec(), net.part(&cell.hidden)),
+        (&*h, net.part(&cell.hidden)),
     ];
     let z = layer(4 * h.len(), net.part(&cell.bias), &inputs);
     let sigmoid = |x: f64| 1.0 / (1.0 + math::exp(-x));
@@ -83,7 +87,7 @@ fn cell_by_definition(world: &World, side: Side, pair: Pair, row: &[f32], h: &mu
 fn reading_a_sequence_is_the_lstm_of_the_books() {
     let mut world = World::new(1, 7);
     let (pairs, rows) = world.steps(9);
-    let states = world.read(&[0..9], &pairs, &rows);
+    let states = world.read_one(0..9, &pairs, &rows);
     let (mut h, mut c) = (vec![0.0; SHAPE.hidden], vec![0.0; SHAPE.hidden]);
     for (pair, row) in pairs.iter().zip(&rows) {
         cell_by_definition(&world, Side::After, *pair, row, &mut h, &mut c);
@@ -97,7 +101,7 @@ fn reading_a_sequence_is_the_lstm_of_the_books() {
 fn the_head_is_its_layers() {
     let mut world = World::new(2, 3);
     let (pairs, rows) = world.steps(6);
-    let (before, after) = (world.read(&[0..3], &pairs, &rows), world.read(&[3..6], &pairs, &rows));
+    let (before, after) = (world.read_one(0..3, &pairs, &rows), world.read_one(3..6, &pairs, &rows));
     let row: [f32; HEAD] = std::array::from_fn(|_| world.rng.normal() as f32);
     let mut outputs = Vec::new();
     let scratch = &mut Scratch::default();
@@ -125,7 +129,7 @@ fn sequences_of_any_lengths_are_read_together_as_each_is_alone() {
     let together = world.read(&sequences, &pairs, &rows);
     assert_eq!(together.rows(), sequences.len());
     for (row, sequence) in sequences.iter().enumerate() {
-        let alone = world.read(std::slice::from_ref(sequence), &pairs, &rows);
+        let alone = world.read_one(sequence.clone(), &pairs, &rows);
         assert_eq!(together.h(row), alone.h(0));
     }
     assert_eq!(together.h(1), [0.0; SHAPE.hidden]);
@@ -175,7 +179,7 @@ fn rows_that_are_no_numbers_still_give_finite_outputs() {
         let mut world = World::new(6, 2);
         world.net.describe(&[Some(99), None], &[[poison; FEATURES]; 2], &mut world.descriptions, 0);
         let pairs = [Pair { target: 0, neighbour: 1 }; 3];
-        let states = world.read(&[0..3], &pairs, &[[poison; PAIR]; 3]);
+        let states = world.read_one(0..3, &pairs, &[[poison; PAIR]; 3]);
         assert!(states.h(0).iter().all(|h| h.is_finite()));
         let (mut outputs, scratch) = (Vec::new(), &mut Scratch::default());
         let states = (&states, &states);
