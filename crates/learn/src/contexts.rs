@@ -11,7 +11,6 @@ use std::ops::Range;
 
 use punctual_core::fingerprint::Fingerprint;
 use punctual_core::id::QueryId;
-use punctual_core::predict::features::Features;
 use punctual_core::predict::scene::{Head, Meeting, Newcomer, PAIR, STEPS, Scene};
 use punctual_core::predict::stage::Alone;
 use punctual_core::rng::Rng;
@@ -61,7 +60,8 @@ pub fn contexts(
     rng: &mut Rng,
 ) -> Contexts {
     let input = |seen: &Observation| QueryInput { known: known(seen.shape), features: seen.features };
-    let mut walk = Walk { observations, alone, all: Contexts::default(), open: Vec::new(), meeting: Meeting::default() };
+    let mut walk =
+        Walk { observations, alone, all: Contexts::default(), open: Vec::new(), meeting: Meeting::default() };
     walk.all.examples.queries = observations.iter().map(input).collect();
     for turns in turns(observations) {
         let Some(Turn::Arrives(first)) = turns.first() else { continue };
@@ -170,10 +170,10 @@ impl Contexts {
 impl Open {
     fn meets(&mut self, row: Row, head: Head, rng: &mut Rng) {
         // What was the last moment until now is one of those between.
-        if let Some(moment) = self.last {
-            if rng.below(self.moments) == 0 {
-                self.between = Some(moment);
-            }
+        if let Some(moment) = self.last
+            && rng.below(self.moments) == 0
+        {
+            self.between = Some(moment);
         }
         self.moments += 1;
         if self.after.len() <= STEPS {
@@ -262,8 +262,13 @@ mod tests {
         let alone = vec![Alone::default(); 4];
         let mut met = [0; 5];
         for seed in 0..200 {
-            let contexts =
-                super::contexts(&few, &alone, |_| None, |seen| seen.shape == Fingerprint(0), &mut Rng::numbered(seed, 1 << 40));
+            let contexts = super::contexts(
+                &few,
+                &alone,
+                |_| None,
+                |seen| seen.shape == Fingerprint(0),
+                &mut Rng::numbered(seed, 1 << 40),
+            );
             met[contexts.examples.examples[1].after.len()] += 1;
         }
         assert!(met[2] > 60 && met[3] > 60 && met[2] + met[3] == 200, "{met:?}");

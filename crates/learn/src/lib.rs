@@ -4,8 +4,10 @@
 
 pub mod accuracy;
 pub mod contexts;
+pub mod evaluation;
 pub mod examples;
 pub mod fit;
+pub mod learning;
 pub mod observation;
 pub mod stage;
 pub mod survival;
