@@ -11,7 +11,7 @@
 //!
 //! Writing never holds the driver up. When the queue is full or the disk fails, triples are dropped and counted; the
 //! segment ends with a gap that it tells of, and the next one begins with a new checkpoint. A torn end, as after a
-//! kill, costs what was not written yet. Queries' texts, users and secrets are in no event, and so not in here.
+//! kill, costs what was not written yet, and a replay that finds anything else missing or damaged fails. Queries' texts, users and secrets are in no event, and so not in here.
 //!
 //! The format is version [`VERSION`]; any other is refused with its number.
 
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-pub use replay::{Disagreement, Replay, Replayed, Segment, Turn, Verdict, replay, replay_watched};
+pub use replay::{Disagreement, Fault, Replay, Replayed, Segment, Turn, Verdict, replay, replay_watched};
 pub use segment::Ending;
 pub use writer::{Counts, Opening, Writer};
 
@@ -75,6 +75,11 @@ pub enum JournalError {
         /// The build that was to replay it.
         ours: String,
     },
+    /// The file ends before the segment has begun: its writer was killed in that moment.
+    Unbegun {
+        /// The file.
+        file: PathBuf,
+    },
     /// The header or the checkpoint is missing or damaged, so nothing of the segment can be replayed.
     NoStart {
         /// The file.
@@ -104,6 +109,9 @@ impl fmt::Display for JournalError {
             JournalError::Build { file, theirs, ours } => {
                 let file = file.display();
                 write!(f, "{file} was written by build {theirs}; this is {ours}, which may decide otherwise")
+            }
+            JournalError::Unbegun { file } => {
+                write!(f, "{}: it ends before its header and checkpoint do", file.display())
             }
             JournalError::NoStart { file, missing } => {
                 write!(f, "{}: its {missing} is missing or damaged", file.display())

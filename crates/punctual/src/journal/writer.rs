@@ -129,22 +129,10 @@ impl Writer {
         let lock = claim(&dir, LOCK_FILE).map_err(JournalError::io("write a journal to", &dir))?;
         let Some(lock) = lock else { return Err(JournalError::InUse { dir }) };
         let last = segment::segments(&dir).map_err(JournalError::io("read", &dir))?.keys().next_back().copied();
-        // Four segments at least fit into the bound.
-        let segment_bytes = settings.segment_bytes.min(settings.max_bytes / 4).max(1);
         let shared = Arc::new(Shared::default());
-        let shelf = Shelf {
-            dir,
-            next: last.map_or(0, |last| last.saturating_add(1)),
-            opening,
-            max_bytes: settings.max_bytes,
-            segment_bytes,
-            shared: shared.clone(),
-            file: None,
-            gathered: Vec::new(),
-            triples: 0,
-            lost: 0,
-            complaint: Complaint::default(),
-        };
+        let next = last.map_or(0, |last| last.saturating_add(1));
+        let shelf = Shelf::new(settings, next, opening, shared.clone());
+        let segment_bytes = shelf.segment_bytes;
         let (feed, drain) = queue(triples, QUEUE_BYTES);
         let writer = Writer {
             feed,
@@ -250,8 +238,11 @@ fn write(drain: &Drain<Ask>, mut shelf: Shelf, _lock: File) {
                     shelf.write();
                     let _ = answer.send(());
                 }
-                Popped::Item(Ask::Close { dropped }) => return shelf.finish(dropped, Ending::Closed),
-                Popped::Over => return shelf.finish(0, Ending::Closed),
+                Popped::Item(Ask::Close { dropped }) => {
+                    shelf.lost += dropped;
+                    return shelf.finish(Ending::Closed);
+                }
+                Popped::Over => return shelf.finish(Ending::Closed),
                 Popped::Empty => {
                     idle = true;
                     break;
@@ -276,8 +267,10 @@ struct Shelf {
     max_bytes: u64,
     segment_bytes: u64,
     shared: Arc<Shared>,
-    /// The segment that is written; None after a failure.
+    /// The newest segment. After a failure it stays, until all that is missing behind it is known.
     file: Option<Appender>,
+    /// True while triples may follow: none has been lost since its checkpoint.
+    takes: bool,
     gathered: Vec<u8>,
     triples: u64,
     /// Triples lost here since the segment before the gap.
@@ -286,8 +279,26 @@ struct Shelf {
 }
 
 impl Shelf {
+    fn new(settings: &settings::Journal, next: u64, opening: Opening, shared: Arc<Shared>) -> Shelf {
+        Shelf {
+            dir: settings.dir.clone(),
+            next,
+            opening,
+            max_bytes: settings.max_bytes,
+            // Four segments at least fit into the bound.
+            segment_bytes: settings.segment_bytes.min(settings.max_bytes / 4).max(1),
+            shared,
+            file: None,
+            takes: false,
+            gathered: Vec::new(),
+            triples: 0,
+            lost: 0,
+            complaint: Complaint::default(),
+        }
+    }
+
     fn put(&mut self, triple: &[u8]) {
-        if self.file.is_none() || !frame::append(&mut self.gathered, triple) {
+        if !self.takes || !frame::append(&mut self.gathered, triple) {
             return self.lose(1);
         }
         self.triples += 1;
@@ -296,13 +307,12 @@ impl Shelf {
         }
     }
 
-    /// Writes what was gathered. If that fails, the segment ends here.
+    /// Writes what was gathered. If that fails, the segment takes no more.
     fn write(&mut self) {
         let (gathered, triples) = (std::mem::take(&mut self.gathered), std::mem::take(&mut self.triples));
         let Some(file) = self.file.as_mut().filter(|_| !gathered.is_empty()) else { return };
         if let Err(cause) = file.append(&gathered, false) {
             self.lose(triples);
-            self.close(Ending::Gap { dropped: self.lost });
             self.failed(&cause);
         }
     }
@@ -313,6 +323,7 @@ impl Shelf {
     }
 
     fn failed(&mut self, cause: &io::Error) {
+        self.takes = false;
         self.shared.failed.store(true, Ordering::Relaxed);
         if self.complaint.is_due() {
             let lost = self.shared.lost.load(Ordering::Relaxed);
@@ -320,44 +331,49 @@ impl Shelf {
         }
     }
 
-    /// Ends the segment that is written, if that can still be said in it.
-    fn close(&mut self, ending: Ending) {
-        let Some(mut file) = self.file.take().filter(|file| !file.is_broken()) else { return };
+    /// Writes what is left and ends the newest segment: with a gap if triples are missing, else as told.
+    fn finish(&mut self, ending: Ending) {
+        self.write();
+        let ending = if self.lost == 0 { ending } else { Ending::Gap { dropped: self.lost } };
+        let Some(file) = self.file.as_mut().filter(|file| !file.is_broken()) else { return };
         let mut frame = Vec::new();
         segment::end(&mut frame, ending);
         // Without it the segment's end is unsaid, which is no less true.
         let _ = file.append(&frame, false);
     }
 
-    fn finish(&mut self, dropped: u64, ending: Ending) {
-        self.write();
-        let dropped = dropped + self.lost;
-        self.close(if dropped == 0 { ending } else { Ending::Gap { dropped } });
-    }
-
-    /// Begins the next segment.
+    /// Begins the next segment, `dropped` triples after the last that was sent. Only then is the one before it ended
+    /// for good: as long as there is no next one, what it says of its end is not the whole truth.
     fn begin(&mut self, checkpoint: &[u8], dropped: u64) {
-        self.finish(dropped, Ending::Continued);
+        self.write();
+        self.lost += dropped;
+        let good = self.file.as_ref().map_or(0, Appender::len);
+        self.finish(Ending::Continued);
         self.keep_bound(checkpoint.len() as u64);
-        let path = self.dir.join(segment::name(self.next));
-        let Opening { build, seed, model, started } = self.opening.clone();
-        let mut frames = Vec::new();
-        segment::open(&mut frames, &Header { sequence: self.next, build, seed, model, started }, checkpoint);
-        let begun = Appender::create(&path, FORMAT).and_then(|mut file| {
-            file.append(&frames, false).inspect_err(|_| drop(fs::remove_file(&path)))?;
-            Ok(file)
-        });
-        match begun {
+        match self.create(checkpoint) {
             Ok(file) => {
-                (self.file, self.lost, self.next) = (Some(file), 0, self.next.saturating_add(1));
+                (self.file, self.takes, self.lost, self.next) = (Some(file), true, 0, self.next.saturating_add(1));
                 self.shared.segments.fetch_add(1, Ordering::Relaxed);
             }
             Err(cause) => {
+                if let Some(file) = &mut self.file {
+                    file.cut(good);
+                }
                 // A file that is in the way would be so again.
                 self.next = self.next.saturating_add(u64::from(cause.kind() == io::ErrorKind::AlreadyExists));
                 self.failed(&cause);
             }
         }
+    }
+
+    fn create(&self, checkpoint: &[u8]) -> io::Result<Appender> {
+        let path = self.dir.join(segment::name(self.next));
+        let Opening { build, seed, model, started } = self.opening.clone();
+        let mut frames = Vec::new();
+        segment::open(&mut frames, &Header { sequence: self.next, build, seed, model, started }, checkpoint);
+        let mut file = Appender::create(&path, FORMAT)?;
+        file.append(&frames, false).inspect_err(|_| drop(fs::remove_file(&path)))?;
+        Ok(file)
     }
 
     /// Removes the oldest segments until one more fits.
