@@ -35,8 +35,6 @@ pub struct Meaning {
     pub records: Vec<String>,
     /// What is allowed and may be a mistake all the same.
     pub warnings: Vec<String>,
-    /// What becomes of the query that was asked about.
-    pub query: Option<QueryMeaning>,
     /// Whether clusters that are there already answer; None: not asked.
     pub reached: Option<Vec<Reached>>,
 }
@@ -89,6 +87,8 @@ pub struct QueryMeaning {
     pub statement: &'static str,
     /// The tables that it reads.
     pub tables: Vec<String>,
+    /// What it asks for in vain.
+    pub warnings: Vec<String>,
 }
 
 /// Whether a cluster that is there already answers.
@@ -103,7 +103,7 @@ pub struct Reached {
 }
 
 impl Meaning {
-    /// What these settings mean, without a query, nothing reached.
+    /// What these settings mean, nothing reached.
     pub fn of(settings: &Settings, file: Option<&Path>) -> Meaning {
         let clusters: Vec<ClusterMeaning> = settings.clusters.iter().map(cluster).collect();
         let classes = &settings.policy.classes;
@@ -120,25 +120,27 @@ impl Meaning {
             limits: limits(settings),
             records: records(settings),
             warnings: warnings(settings),
-            query: None,
             reached: None,
         }
     }
+}
 
-    /// Adds what becomes of a query.
-    pub(super) fn explain(&mut self, classes: &[Class], origin: Origin<'_>, sql: &str) {
+impl QueryMeaning {
+    /// What becomes of a query from there.
+    pub(super) fn of(sql: &str, origin: Origin<'_>, classes: &[Class]) -> QueryMeaning {
         let statement = Statement::read(sql);
         let (id, because) = class::classify(classes, None, origin, &statement);
-        let Some(class) = classes.get(id.0 as usize) else { return };
+        let class = &classes[id.0 as usize];
+        let mut warnings = Vec::new();
         let wanted = statement.tag.class.as_deref();
         if let Some(wanted) = wanted.filter(|wanted| class::find(classes, wanted).is_none()) {
-            self.warnings.push(format!("the query's comment asks for class \"{wanted}\", which does not exist"));
+            warnings.push(format!("the query's comment asks for class \"{wanted}\", which does not exist"));
         }
         if let Some(unreadable) = &statement.tag.unreadable {
-            self.warnings.push(format!("the query's comment says `{unreadable}`, which cannot be read"));
+            warnings.push(format!("the query's comment says `{unreadable}`, which cannot be read"));
         }
         let slo = if id == CONTROL { None } else { statement.tag.slo.or(class.slo) };
-        self.query = Some(QueryMeaning {
+        QueryMeaning {
             class: class.name.clone(),
             because: reason(because, class),
             slo_s: slo.map(Span::secs_f64),
@@ -146,7 +148,8 @@ impl Meaning {
             statement: statement.kind.name(),
             shape: statement.shape,
             tables: statement.tables,
-        });
+            warnings,
+        }
     }
 }
 
