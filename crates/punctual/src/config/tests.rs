@@ -228,7 +228,7 @@ fn values_out_of_bounds_are_refused_with_the_bounds() {
             punctual.toml:10:25: policy.control_slots: 0 is out of range; write a whole number from 1 to 10000
             punctual.toml:11:23: policy.retry_first: the first wait, 2m, is longer than the longest, 1m; write `retry_first` no longer than `retry_most`
             punctual.toml:13:25: journal.segment_bytes: two segments of 600MiB do not fit `max_bytes`; write at most half of 1GiB
-            punctual.toml:16:15: class "instant".slo: no query answers in no time at all; write how long its queries may take, or leave it out
+            punctual.toml:16:15: class "instant".slo: "0s" is out of range; write a duration from 1us to 8760h
             punctual.toml:20:17: cluster "a".slots: 0 is out of range; write a whole number from 1 to 100000
             punctual.toml:21:16: cluster "a".size: it is a number with a fraction; write a whole number from 1 to 10000
             punctual.toml:22:31: cluster "a".price_per_unit_hour: inf is out of range; write a number from 0 to 1000000
