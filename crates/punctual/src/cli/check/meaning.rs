@@ -9,13 +9,14 @@ use punctual_core::statement::Statement;
 use punctual_core::time::Span;
 use serde::Serialize;
 
+use super::startable;
 use crate::config::bytes_text;
 use crate::settings::{Address, Cluster, ClusterKind, Embedded, RecordSql, Settings, Tables};
 
 /// All that `punctual check` says.
 #[derive(Debug, Serialize)]
 pub struct Meaning {
-    /// True: settings that are wrong have no meaning.
+    /// True if nothing is in the way of any cluster. Settings that are wrong have no meaning.
     pub right: bool,
     /// The file, if there is one.
     pub file: Option<String>,
@@ -33,6 +34,8 @@ pub struct Meaning {
     pub limits: Vec<String>,
     /// Where history goes, and the journal, a sentence each.
     pub records: Vec<String>,
+    /// What would keep clusters from starting.
+    pub problems: Vec<String>,
     /// What is allowed and may be a mistake all the same.
     pub warnings: Vec<String>,
     /// Whether clusters that are there already answer; None: not asked.
@@ -109,8 +112,9 @@ impl Meaning {
         let classes = &settings.policy.classes;
         // In the order in which they are tried: the built-in ones take what is left.
         let order = (0..classes.len()).skip(2).chain([DEFAULT.0 as usize, CONTROL.0 as usize]);
+        let problems = startable::problems(&settings.clusters);
         Meaning {
-            right: true,
+            right: problems.is_empty(),
             file: file.map(|file| file.display().to_string()),
             listen: settings.listen.to_string(),
             http: settings.http.map(|http| http.to_string()),
@@ -119,6 +123,7 @@ impl Meaning {
             classes: order.filter_map(|index| classes.get(index)).map(class_meaning).collect(),
             limits: limits(settings),
             records: records(settings),
+            problems,
             warnings: warnings(settings),
             reached: None,
         }

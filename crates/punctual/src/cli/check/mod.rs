@@ -9,6 +9,7 @@
 
 mod meaning;
 mod reach;
+mod startable;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -54,8 +55,8 @@ pub struct Check {
     pub format: Format,
 }
 
-/// Carries it out and returns the exit code: [`DONE`], [`FAILED`] if a cluster cannot be reached, [`USAGE`] if the
-/// configuration is wrong, with everything that is wrong in it on `err` (as JSON: on `out`).
+/// Carries it out and returns the exit code: [`DONE`], [`FAILED`] if a cluster would not start or cannot be reached,
+/// [`USAGE`] if the configuration is wrong, with everything that is wrong in it on `err` (as JSON: on `out`).
 ///
 /// # Errors
 /// If the output cannot be written, or nothing can be tried for want of threads or descriptors.
@@ -75,7 +76,7 @@ pub fn run(check: &Check, out: &mut dyn Write, err: &mut dyn Write) -> io::Resul
         return Ok(DONE);
     }
     let mut meaning = Meaning::of(&settings, check.config.as_deref());
-    let mut code = DONE;
+    let mut code = if meaning.problems.is_empty() { DONE } else { FAILED };
     if check.connect {
         meaning.reached = Some(reach::all(&settings)?);
         if meaning.reached.iter().flatten().any(|reached| reached.error.is_some()) {

@@ -236,6 +236,33 @@ fn clusters_that_cannot_be_reached_fail_the_check() {
 }
 
 #[test]
+#[cfg(feature = "embedded")]
+fn embedded_clusters_that_would_not_start_fail_the_check() {
+    let (empty, broken) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    std::fs::write(empty.path().join("readme.txt"), "soon").expect("a file");
+    std::fs::write(broken.path().join("orders.parquet"), "half of it").expect("a file");
+    let cluster =
+        |name: &str, dir: &Path| format!("[[cluster]]\nname = \"{name}\"\nkind = \"embedded\"\ntables = [{dir:?}]\n");
+    let file = cluster("bare", empty.path()) + &cluster("broken", broken.path());
+    let (text, code) = printed(Some(&file), Check::default());
+    assert_eq!(code, FAILED);
+    assert!(text.starts_with("/etc/punctual.toml can be read, but not every cluster would start."), "{text}");
+    let bare = format!(
+        "cluster \"bare\" would not start: cannot serve tables from {}: there are no Parquet files in it",
+        empty.path().display()
+    );
+    assert!(text.contains(&bare), "{text}");
+    let broken = format!(
+        "cluster \"broken\" would not start: cannot serve tables from {}/orders.parquet: it is not",
+        broken.path().display()
+    );
+    assert!(text.contains(&broken), "{text}");
+    let (text, code) = printed(Some(&file), Check { format: Format::Json, ..Check::default() });
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((code, &json["right"], json["problems"].as_array().map(Vec::len)), (FAILED, &false.into(), Some(2)));
+}
+
+#[test]
 fn the_example_is_explained_without_surprise() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/punctual.toml");
     let (mut out, mut err) = (Vec::new(), Vec::new());

@@ -7,7 +7,8 @@ use super::meaning::{ClassMeaning, Meaning, QueryMeaning, Reached};
 /// Writes all of it.
 pub(super) fn write(meaning: &Meaning, out: &mut dyn Write) -> io::Result<()> {
     match &meaning.file {
-        Some(file) => writeln!(out, "{file} is right. It means:\n")?,
+        Some(file) if meaning.right => writeln!(out, "{file} is right. It means:\n")?,
+        Some(file) => writeln!(out, "{file} can be read, but not every cluster would start. It means:\n")?,
         None => writeln!(out, "Without a configuration file:\n")?,
     }
     writeln!(out, "Clients connect to {} with any Postgres driver: psql -h {}", meaning.listen, psql(&meaning.listen))?;
@@ -19,6 +20,7 @@ pub(super) fn write(meaning: &Meaning, out: &mut dyn Write) -> io::Result<()> {
     write_classes(&meaning.classes, out)?;
     write_list("Limits", &meaning.limits, out)?;
     write_list("Records", &meaning.records, out)?;
+    write_list("Problems", &meaning.problems, out)?;
     write_list("Warnings", &meaning.warnings, out)?;
     if let Some(reached) = &meaning.reached {
         let lines: Vec<String> = reached.iter().map(reached_text).collect();
