@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
+pub use crate::record::error::FileError;
 pub use replay::{Disagreement, Fault, Replay, Replayed, Segment, Turn, Verdict, replay, replay_watched};
 pub use segment::Ending;
 pub use writer::{Counts, Opening, Writer};
@@ -36,14 +37,7 @@ pub const VERSION: u32 = 1;
 #[derive(Debug)]
 pub enum JournalError {
     /// The operating system says no.
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// Why not.
-        cause: io::Error,
-    },
+    Io(FileError),
     /// Another writer has the directory.
     InUse {
         /// The directory.
@@ -91,15 +85,15 @@ pub enum JournalError {
 
 impl JournalError {
     fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> JournalError + use<> {
-        let path = path.to_owned();
-        move |cause| JournalError::Io { doing, path: path.clone(), cause }
+        let failed = FileError::of(doing, path);
+        move |cause| JournalError::Io(failed(cause))
     }
 }
 
 impl fmt::Display for JournalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            JournalError::Io { doing, path, cause } => write!(f, "cannot {doing} {}: {cause}", path.display()),
+            JournalError::Io(error) => error.fmt(f),
             JournalError::InUse { dir } => write!(f, "another gateway writes its journal to {}", dir.display()),
             JournalError::NoJournal { dir } => write!(f, "there is no journal in {}", dir.display()),
             JournalError::NotJournal { file } => write!(f, "{} is no segment of a journal", file.display()),
@@ -120,10 +114,16 @@ impl fmt::Display for JournalError {
     }
 }
 
+impl From<FileError> for JournalError {
+    fn from(error: FileError) -> JournalError {
+        JournalError::Io(error)
+    }
+}
+
 impl std::error::Error for JournalError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            JournalError::Io { cause, .. } => Some(cause),
+            JournalError::Io(error) => error.source(),
             _ => None,
         }
     }

@@ -220,7 +220,7 @@ pub fn replay_watched(path: &Path, build: &str, watch: &mut dyn FnMut(Turn<'_>))
                 Verdict::Replayed(Box::new(replayed))
             }
             // It was there a moment ago: a gateway that writes removes its oldest segments.
-            Err(JournalError::Io { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => continue,
+            Err(JournalError::Io(error)) if error.cause.kind() == io::ErrorKind::NotFound => continue,
             Err(cause) => Verdict::Refused(cause),
         };
         verdicts.push((file, verdict));

@@ -1,12 +1,11 @@
 //! Writing the journal: the driver's end, which only serialises, and the thread behind it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use punctual_core::Dispatcher;
@@ -17,7 +16,8 @@ use super::segment::{self, Ending, Header};
 use super::{JournalError, segment::FORMAT};
 use crate::record::append::{Appender, Complaint, claim};
 use crate::record::frame;
-use crate::record::queue::{Drain, Feed, Popped, queue};
+use crate::record::queue::{Feed, queue};
+use crate::record::thread::{self, Desk, Thread};
 use crate::settings;
 
 /// The file that is locked while someone writes to its directory.
@@ -27,18 +27,11 @@ const LOCK_FILE: &str = "journal.lock";
 const QUEUE_TRIPLES: usize = 16_384;
 const QUEUE_BYTES: usize = 64 << 20;
 
-/// How long the thread rests when there is nothing to do, and how long a triple stays in memory at most.
-const REST: Duration = Duration::from_millis(100);
-const FLUSH: Duration = Duration::from_millis(250);
-
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 256 << 10;
 
 /// How long after a failure a new segment is begun.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// Frames that are taken in before other work is looked at.
-const TURN: usize = 4_096;
 
 /// What every segment says of where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +97,8 @@ pub struct Writer {
     not_before: Option<Instant>,
     recorded: u64,
     dropped: u64,
-    thread: Option<JoinHandle<()>>,
+    /// Waited for when it is dropped.
+    thread: Option<Thread>,
 }
 
 impl Writer {
@@ -114,8 +108,7 @@ impl Writer {
     /// If another writer has it, or it cannot be made, read or written to.
     pub fn start(settings: &settings::Journal, opening: Opening) -> Result<Writer, JournalError> {
         let (mut writer, work) = Writer::prepare(settings, opening, QUEUE_TRIPLES)?;
-        let thread = thread::Builder::new().name("journal".into()).spawn(work);
-        writer.thread = Some(thread.map_err(JournalError::io("start a thread for", &settings.dir))?);
+        writer.thread = Some(Thread::start("journal", &settings.dir, work)?);
         Ok(writer)
     }
 
@@ -147,7 +140,12 @@ impl Writer {
             dropped: 0,
             thread: None,
         };
-        Ok((writer, move || write(&drain, shelf, lock)))
+        let work = move || {
+            // The directory is this writer's for as long as the thread lives.
+            let _lock = lock;
+            thread::work(&drain, shelf);
+        };
+        Ok((writer, work))
     }
 
     /// Takes in what was just handled: `commands` are those that the dispatcher gave for this event. Never waits.
@@ -218,44 +216,33 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.feed.push_waiting(Ask::Close { dropped: self.gap }, 0);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        // The thread is waited for once this is gone.
     }
 }
 
-/// The thread. It has the directory's lock for as long as it lives.
-fn write(drain: &Drain<Ask>, mut shelf: Shelf, _lock: File) {
-    drain.attach();
-    let mut flush_at = Instant::now();
-    loop {
-        let mut idle = false;
-        for _ in 0..TURN {
-            match drain.pop() {
-                Popped::Item(Ask::Triple(triple)) => shelf.put(&triple),
-                Popped::Item(Ask::Open { checkpoint, dropped }) => shelf.begin(&checkpoint, dropped),
-                Popped::Item(Ask::Flush(answer)) => {
-                    shelf.write();
-                    let _ = answer.send(());
-                }
-                Popped::Item(Ask::Close { dropped }) => {
-                    shelf.lost += dropped;
-                    return shelf.finish(Ending::Closed);
-                }
-                Popped::Over => return shelf.finish(Ending::Closed),
-                Popped::Empty => {
-                    idle = true;
-                    break;
-                }
+impl Desk<Ask> for Shelf {
+    fn take(&mut self, ask: Ask) -> bool {
+        match ask {
+            Ask::Triple(triple) => self.put(&triple),
+            Ask::Open { checkpoint, dropped } => self.begin(&checkpoint, dropped),
+            Ask::Flush(answer) => {
+                self.write();
+                let _ = answer.send(());
+            }
+            Ask::Close { dropped } => {
+                self.lost += dropped;
+                return false;
             }
         }
-        if Instant::now() >= flush_at {
-            shelf.write();
-            flush_at = Instant::now() + FLUSH;
-        }
-        if idle {
-            drain.rest(REST);
-        }
+        true
+    }
+
+    fn tidy(&mut self) {
+        self.write();
+    }
+
+    fn close(mut self) {
+        self.finish(Ending::Closed);
     }
 }
 
@@ -325,7 +312,7 @@ impl Shelf {
     fn failed(&mut self, cause: &io::Error) {
         self.takes = false;
         self.shared.failed.store(true, Ordering::Relaxed);
-        if self.complaint.is_due() {
+        if self.complaint.failed(0) {
             let lost = self.shared.lost.load(Ordering::Relaxed);
             tracing::error!(dir = %self.dir.display(), %cause, lost, "the journal cannot be written; trying again");
         }
@@ -352,6 +339,9 @@ impl Shelf {
         self.keep_bound(checkpoint.len() as u64);
         match self.create(checkpoint) {
             Ok(file) => {
+                if let Some(lost) = self.complaint.went_well(self.lost) {
+                    tracing::info!(dir = %self.dir.display(), lost, "the journal is written again");
+                }
                 (self.file, self.takes, self.lost, self.next) = (Some(file), true, 0, self.next.saturating_add(1));
                 self.shared.segments.fetch_add(1, Ordering::Relaxed);
             }

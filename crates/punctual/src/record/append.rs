@@ -116,10 +116,12 @@ pub(crate) fn claim(dir: &Path, lock: &str) -> io::Result<Option<File>> {
     }
 }
 
-/// Says at most once a minute that something goes wrong again and again.
+/// Says at most once a minute that something goes wrong again and again, and then that it goes well again.
 #[derive(Debug, Default)]
 pub(crate) struct Complaint {
     said: Option<Instant>,
+    /// What had been lost in all when it was said; None: it goes well, as far as was said.
+    failing: Option<u64>,
 }
 
 impl Complaint {
@@ -130,6 +132,20 @@ impl Complaint {
             self.said = Some(Instant::now());
         }
         due
+    }
+
+    /// It failed, `lost` so far in all. True if it is time to say so (again).
+    pub(crate) fn failed(&mut self, lost: u64) -> bool {
+        let due = self.is_due();
+        if due {
+            self.failing.get_or_insert(lost);
+        }
+        due
+    }
+
+    /// It went well, `lost` so far in all. How much was lost since it was said to fail, if it was.
+    pub(crate) fn went_well(&mut self, lost: u64) -> Option<u64> {
+        self.failing.take().map(|before| lost.saturating_sub(before))
     }
 }
 
@@ -177,5 +193,17 @@ mod tests {
         let mut complaint = Complaint::default();
         assert!(complaint.is_due());
         assert!(!complaint.is_due());
+    }
+
+    #[test]
+    fn that_it_goes_well_is_said_once_after_each_complaint() {
+        let mut complaint = Complaint::default();
+        assert_eq!(complaint.went_well(3), None);
+        assert!(complaint.failed(3));
+        assert!(!complaint.failed(5));
+        assert_eq!(complaint.went_well(9), Some(6));
+        assert_eq!(complaint.went_well(9), None);
+        assert!(!complaint.failed(9), "not again at once");
+        assert_eq!(complaint.went_well(12), None, "nor that it is over");
     }
 }

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::journal::replay::tests::{Play, play};
 use crate::journal::{Replay, Replayed, Segment, Verdict, replay};
+use crate::record::logged::logged;
 
 pub(in crate::journal) const BUILD: &str = "1.0 abc";
 
@@ -169,7 +170,9 @@ fn a_gap_after_a_full_disk_counts_all_that_is_missing() {
     fill(&mut shelf, false);
     shelf.begin(&checkpoint, 5);
     shelf.put(&woke);
-    shelf.begin(&checkpoint, 2);
+    let said = logged(|| shelf.begin(&checkpoint, 2));
+    assert!(said.contains("INFO") && said.contains("the journal is written again"), "{said}");
+    assert!(said.contains("lost=10"), "{said}");
     shelf.put(&woke);
     shelf.finish(Ending::Closed);
     assert_eq!(shared.lost.load(Ordering::Relaxed), 3, "the driver counts its own");
