@@ -2,7 +2,7 @@
 //! what came out then, byte for byte.
 //!
 //! A journal agrees only if it is whole: decisions that cannot be read cannot be compared. What a kill leaves behind is
-//! not held against it, which is a torn tail of the newest segment; nor is a gap that its writer told of. Everything
+//! not held against it, which is a torn tail of the last segment of a start; nor is a gap that its writer told of. Everything
 //! else that is missing or cannot be read is a [`Fault`] of the segment where it is.
 
 use std::fmt;
@@ -54,7 +54,7 @@ pub enum Fault {
     Discontinuous,
     /// Part of it is not what was written.
     Damaged,
-    /// It ends in the middle of something, though it is not the newest.
+    /// It ends in the middle of something, though its gateway went on to the next.
     Torn,
     /// It does not say how it ends, though its gateway went on to the next.
     EndMissing,
@@ -165,7 +165,7 @@ fn fault(verdict: &Verdict, next: Option<&Verdict>) -> Option<Fault> {
         Some(Fault::Disagrees)
     } else if replayed.damaged_bytes > 0 {
         Some(Fault::Damaged)
-    } else if replayed.torn_bytes > 0 && next.is_some() {
+    } else if replayed.torn_bytes > 0 && next_is(&goes_on) {
         Some(Fault::Torn)
     } else if replayed.ending == Ending::Unsaid && next_is(&goes_on) {
         Some(Fault::EndMissing)
@@ -447,7 +447,7 @@ impl fmt::Display for Fault {
             Fault::Disagrees => "an event brought other commands",
             Fault::Discontinuous => "it does not begin where the one before it ended",
             Fault::Damaged => "part of it is damaged",
-            Fault::Torn => "its tail is torn, though it is not the newest",
+            Fault::Torn => "its tail is torn, though its gateway went on to the next",
             Fault::EndMissing => "its end is missing, though the next one was begun",
             Fault::NextMissing => "the segment after it is missing",
         })

@@ -13,7 +13,7 @@ use punctual_core::statement::Kind;
 use punctual_core::time::Span;
 
 use super::*;
-use crate::journal::writer::Writer;
+use crate::journal::writer::{Opening, Writer};
 use crate::journal::writer::tests::{BUILD, opening, replayed, settings};
 use crate::record::frame::{HEADER, append};
 
@@ -250,6 +250,19 @@ fn a_journal_agrees_only_if_nothing_but_its_newest_tail_is_missing() {
     assert_eq!(faults_after(|files| fs::remove_file(&files[0]).unwrap()), []);
     assert_eq!(faults_after(|files| fs::write(&files[0], "other").unwrap()), [(0, Fault::Refused)]);
     assert_eq!(faults_after(|files| fs::write(files.last().unwrap(), "other").unwrap()).len(), 1);
+}
+
+#[test]
+fn the_tail_that_a_kill_tore_is_no_fault_once_the_gateway_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, _) = a_segment(&dir, 10);
+    cut(&file, 1);
+    let later = Opening { started: Time::from_micros(99), ..opening() };
+    let mut writer = Writer::start(&settings(&dir), later).unwrap();
+    play(&mut writer, 10, Policy::default());
+    drop(writer);
+    let replay = replay(&settings(&dir).dir, BUILD).unwrap();
+    assert_eq!((replay.segments.len(), faults(&replay)), (2, vec![]), "{replay}");
 }
 
 #[test]
