@@ -17,8 +17,8 @@ use punctual_core::predict::net::{MOST_KNOWN, Shape};
 use punctual_core::predict::stage::{Alone, Stage};
 use punctual_core::rng::Rng;
 
-use crate::contexts::{Contexts, contexts};
-use crate::fit::{Epoch, FitError, Go, Settings, Training, outcomes, spread_scale};
+use crate::contexts::{Contexts, Sight, contexts};
+use crate::fit::{Epoch, FitError, Go, Outcome, Settings, Training, outcomes, spread_scale};
 use crate::observation::{Observation, Part, isolated};
 use crate::stage;
 
@@ -138,19 +138,18 @@ pub fn learn(
         return Err(LearnError::NoneFinished);
     }
     let measured = usable().any(|seen| seen.part == Part::Validate) && usable().any(|seen| seen.part == Part::Train);
-    let (mut settings, mut scale) = (options.settings, 1.0);
+    let mut measure = None;
     if measured {
         let ground = Ground::of(observations, |seen| seen.part == Part::Train);
-        let first = ground.train(observations, options.hidden, settings, Round::Measuring, watch)?;
-        scale = first.spread_scale;
+        let first = ground.train(observations, options, None, watch)?;
         if first.stopped {
             return ground.learnt(observations, first);
         }
-        settings.epochs = first.epochs;
+        measure = Some(first);
     }
     let ground = Ground::of(observations, |seen| seen.part != Part::Test);
-    let last = ground.train(observations, options.hidden, settings, Round::Final, watch)?;
-    ground.learnt(observations, Trained { spread_scale: scale, ..last })
+    let last = ground.train(observations, options, measure.as_ref(), watch)?;
+    ground.learnt(observations, last)
 }
 
 /// What queries take alone, as far as the network sees it while it trains: what each run would be expected to take had
@@ -172,7 +171,7 @@ struct Ground<F> {
 struct Trained {
     hidden: usize,
     weights: Vec<f32>,
-    spread_scale: f64,
+    spread_scales: [f64; 2],
     epochs: u32,
     stopped: bool,
 }
@@ -184,51 +183,50 @@ impl<F: Fn(&Observation) -> bool> Ground<F> {
         Ground { used, stage, known }
     }
 
+    /// Trains on what is used and watches the rest. In the last round, `measured` is what the first came to: it says for
+    /// how many epochs of the same course, and how wide.
     fn train(
         &self,
         observations: &[Observation],
-        hidden: usize,
-        settings: Settings,
-        round: Round,
+        options: &Options,
+        measured: Option<&Trained>,
         watch: &mut dyn FnMut(Progress) -> Go,
     ) -> Result<Trained, LearnError> {
+        let (settings, hidden) = (options.settings, options.hidden);
+        let round = if measured.is_some() { Round::Final } else { Round::Measuring };
         let shown = self.contexts(observations, settings.seed);
-        let of_part = |learnt: bool| -> Vec<u32> {
-            let is = |index: &u32| {
-                let about = &shown.about[*index as usize];
-                (self.used)(&observations[about.observation as usize]) == learnt
-            };
-            (0..shown.about.len() as u32).filter(is).collect()
-        };
-        let (train, validation) = (of_part(true), of_part(false));
+        let is_learnt = |index: &u32| (self.used)(&observations[shown.about[*index as usize].observation as usize]);
+        let (train, validation): (Vec<u32>, Vec<u32>) = (0..shown.about.len() as u32).partition(is_learnt);
         let shape = Shape { known: self.known.len(), hidden };
         let mut training =
             Training::new(&shown.examples, train, validation.clone(), shape, settings).map_err(LearnError::Fit)?;
-        let (mut best, mut stopped, mut epochs) = (0, false, 0);
-        while let Some(epoch) = training.epoch(&mut |done, of| {
-            let done = u64::from(epochs) * of as u64 + done as u64;
-            let of = u64::from(settings.epochs) * of as u64;
-            let go = watch(Progress::Batch { round, done, of });
-            stopped |= go == Go::Stop;
-            go
-        }) {
+        let all = measured.map_or(settings.epochs, |measured| measured.epochs);
+        let (mut best, mut epochs, mut stopped) = (1, 0, false);
+        while epochs < all && !stopped {
+            let epoch = training.epoch(&mut |done, of| {
+                let done = u64::from(epochs) * of as u64 + done as u64;
+                let go = watch(Progress::Batch { round, done, of: u64::from(all) * of as u64 });
+                stopped |= go == Go::Stop;
+                go
+            });
+            let Some(epoch) = epoch else { break };
             epochs = epoch.number;
-            if epoch.best {
-                best = epoch.number;
-            }
-            if watch(Progress::Epoch(round, epoch)) == Go::Stop {
-                stopped = true;
-                break;
-            }
+            best = if epoch.best { epoch.number } else { best };
+            stopped |= watch(Progress::Epoch(round, epoch)) == Go::Stop;
         }
         let net = training.best().map_err(LearnError::Fit)?;
-        let found = outcomes(&net, &shown.examples, &validation);
-        Ok(Trained {
-            hidden,
-            weights: net.weights().to_vec(),
-            spread_scale: spread_scale(&found),
-            epochs: best.max(1),
-            stopped,
+        let scales = || self.scales(&shown, &validation, &outcomes(&net, &shown.examples, &validation));
+        let spread_scales = measured.map_or_else(scales, |measured| measured.spread_scales);
+        Ok(Trained { hidden, weights: net.weights().to_vec(), spread_scales, epochs: best, stopped })
+    }
+
+    /// How wide predictions must be before anything has come after a query, measured at arrivals, and from then on,
+    /// measured in hindsight: on the last prediction that stands of each.
+    fn scales(&self, shown: &Contexts, validation: &[u32], found: &[Outcome]) -> [f64; 2] {
+        [Sight::AtArrival, Sight::Hindsight].map(|sight| {
+            let in_sight = |index: &u32| shown.about[*index as usize].sight == sight;
+            let of_kind = validation.iter().zip(found).filter(|(index, _)| in_sight(index));
+            spread_scale(&of_kind.map(|(_, outcome)| *outcome).collect::<Vec<_>>())
         })
     }
 
@@ -248,7 +246,7 @@ impl<F: Fn(&Observation) -> bool> Ground<F> {
             known: self.known,
             hidden: trained.hidden as u32,
             weights: trained.weights,
-            spread_scale: trained.spread_scale,
+            spread_scales: trained.spread_scales,
         };
         let model = Model::new(parts).map_err(LearnError::Model)?;
         Ok(Learnt { model, learnt_from, isolated, epochs: trained.epochs, stopped: trained.stopped })

@@ -21,8 +21,9 @@ pub struct Parts {
     pub hidden: u32,
     /// Its weights.
     pub weights: Vec<f32>,
-    /// What the network's spreads are multiplied by, so that nine of ten queries stay below the 90 % quantile.
-    pub spread_scale: f64,
+    /// What the network's spreads are multiplied by, so that nine of ten queries stay below the 90 % quantile: as long
+    /// as nothing has come after the query, and from then on.
+    pub spread_scales: [f64; 2],
 }
 
 /// A model that can be evaluated.
@@ -31,7 +32,7 @@ pub struct Model {
     stage: Stage,
     known: Vec<Fingerprint>,
     net: Net,
-    spread_scale: f64,
+    spread_scales: [f64; 2],
 }
 
 /// What is wrong with a model.
@@ -72,12 +73,12 @@ impl Model {
         if !parts.known.is_sorted_by(|one, next| one < next) {
             return Err(ModelError::Known);
         }
-        if !(parts.spread_scale.is_finite() && parts.spread_scale > 0.0) {
-            return Err(ModelError::SpreadScale(parts.spread_scale));
+        if let Some(&scale) = parts.spread_scales.iter().find(|scale| !(scale.is_finite() && **scale > 0.0)) {
+            return Err(ModelError::SpreadScale(scale));
         }
         let shape = Shape { known: parts.known.len(), hidden: parts.hidden as usize };
         let net = Net::new(shape, parts.weights).map_err(ModelError::Net)?;
-        Ok(Model { stage: parts.stage, known: parts.known, net, spread_scale: parts.spread_scale })
+        Ok(Model { stage: parts.stage, known: parts.known, net, spread_scales: parts.spread_scales })
     }
 
     /// Its numbers.
@@ -87,7 +88,7 @@ impl Model {
             known: self.known.clone(),
             hidden: self.net.shape().hidden as u32,
             weights: self.net.weights().to_vec(),
-            spread_scale: self.spread_scale,
+            spread_scales: self.spread_scales,
         }
     }
 
@@ -110,7 +111,8 @@ impl Model {
     /// last moment at which it is known to run.
     pub fn prediction(&self, head: &Head, output: Output) -> Prediction {
         let median = output.median(head.base, 0.0);
-        Prediction::new(median.max(head.elapsed), output.upper(0.0, self.spread_scale))
+        let scale = self.spread_scales[usize::from(head.since.is_some())];
+        Prediction::new(head.since.map_or(median, |since| median.max(since)), output.upper(0.0, scale))
     }
 }
 
@@ -126,7 +128,7 @@ pub(crate) mod tests {
         let mut rng = Rng::numbered(seed, 1 << 40);
         let weights = (0..Layout::of(shape).total()).map(|_| (0.3 * rng.normal()) as f32).collect();
         let known = (0..known).map(Fingerprint).collect();
-        let parts = Parts { stage: Stage::default(), known, hidden: 32, weights, spread_scale: 1.0 };
+        let parts = Parts { stage: Stage::default(), known, hidden: 32, weights, spread_scales: [1.0; 2] };
         Model::new(parts).expect("sound parts")
     }
 
@@ -147,7 +149,7 @@ pub(crate) mod tests {
         };
         assert_eq!(refused(&|parts| parts.known.swap(0, 1)), ModelError::Known);
         assert_eq!(refused(&|parts| parts.known[1] = Fingerprint(0)), ModelError::Known);
-        assert_eq!(refused(&|parts| parts.spread_scale = 0.0), ModelError::SpreadScale(0.0));
+        assert_eq!(refused(&|parts| parts.spread_scales[1] = 0.0), ModelError::SpreadScale(0.0));
         assert!(matches!(refused(&|parts| parts.hidden = 33), ModelError::Net(NetError::Hidden { .. })));
         assert!(matches!(
             refused(&|parts| parts.weights[7] = f32::NAN),

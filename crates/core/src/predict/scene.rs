@@ -102,8 +102,8 @@ pub struct Head {
     pub base: f64,
     /// The estimate of processor sharing, α = 1, to compare with.
     pub shared: f64,
-    /// The last moment at which the query is known to run, ln seconds after its start.
-    pub elapsed: f64,
+    /// When the last of those that came later came, ln seconds after the query's own start; it ran then. None: none came.
+    pub since: Option<f64>,
 }
 
 /// What an arrival means to all concerned. Reused from one to the next.
@@ -330,7 +330,7 @@ fn head(met: &[f32; MET], first: &[f64; 3], later: &Later) -> Head {
     for (to, from) in row[MET..].iter_mut().zip(moved.into_iter().chain(since)) {
         *to = from as f32;
     }
-    Head { row, base: fluid[1], shared: fluid[0], elapsed: if later.count > 0 { later.elapsed } else { ln(0.0) } }
+    Head { row, base: fluid[1], shared: fluid[0], since: (later.count > 0).then_some(later.elapsed) }
 }
 
 /// Whether there is an echo, what it says, and how old it is.
