@@ -198,7 +198,7 @@ impl<'a> Training<'a> {
         }
         let net = Net::new(shape, state.weights.clone()).map_err(FitError::Net)?;
         let total = Layout::of(shape).total();
-        if state.optimiser.len() != total || state.best.len() != total {
+        if !state.optimiser.fits(total) || state.best.len() != total {
             return Err(FitError::State);
         }
         let normal = Normal::of(pool, &train);
