@@ -1,6 +1,6 @@
 //! What a few examples cost, and how that changes with every weight.
 
-use punctual_core::predict::net::{DESCRIPTOR, Descriptions, FEATURES, Net, OUT, Side};
+use punctual_core::predict::net::{DESCRIPTOR, Descriptions, Net, OUT, Side};
 use punctual_core::rng::Rng;
 
 use super::gather::Gathered;
@@ -97,7 +97,6 @@ fn describe_back(
         add_to_weights(kernel, &mut by_weight[matrix.clone()], &descriptors, slopes, slots);
         add_to_inputs(kernel, &mut by_descriptor, slopes, net.part(matrix), DESCRIPTOR);
     }
-    debug_assert_eq!(layout.features.len(), FEATURES * DESCRIPTOR);
     add_to_bias(&mut by_weight[layout.features_bias.clone()], &by_descriptor);
     let features = gathered.features.as_flattened();
     add_to_weights(kernel, &mut by_weight[layout.features.clone()], features, &by_descriptor, slots);

@@ -4,7 +4,9 @@
 //! on normalised inputs reads raw ones after its first layers are divided by σ and their biases lowered. A column that
 //! never changes is only shifted.
 
-use punctual_core::predict::net::{Cell, DESCRIPTOR, FEATURES, HEAD, Net, PAIR, SIDE};
+use std::ops::Range;
+
+use punctual_core::predict::net::{Cell, FEATURES, HEAD, Net, PAIR};
 
 use crate::examples::Examples;
 
@@ -40,17 +42,17 @@ impl<const N: usize> Columns<N> {
         std::array::from_fn(|i| (row[i] - self.mean[i]) * self.per[i])
     }
 
-    /// Makes `weights` (N × bias.len()) and `bias` read raw rows.
-    fn fold(&self, weights: &mut [f32], bias: &mut [f32]) {
-        let mut lowered: Vec<f64> = bias.iter().map(|b| f64::from(*b)).collect();
-        for (i, weights) in weights.chunks_exact_mut(bias.len()).enumerate() {
-            for (weight, bias) in weights.iter_mut().zip(&mut lowered) {
+    /// Makes the matrix (N × the bias's width) and the bias that lie at these places of `weights` read raw rows.
+    fn fold(&self, weights: &mut [f32], matrix: &Range<usize>, bias: &Range<usize>) {
+        let mut lowered: Vec<f64> = weights[bias.clone()].iter().map(|b| f64::from(*b)).collect();
+        for (i, row) in weights[matrix.clone()].chunks_exact_mut(lowered.len()).enumerate() {
+            for (weight, bias) in row.iter_mut().zip(&mut lowered) {
                 let scaled = f64::from(*weight) * f64::from(self.per[i]);
                 *bias -= scaled * f64::from(self.mean[i]);
                 *weight = scaled as f32;
             }
         }
-        bias.iter_mut().zip(lowered).for_each(|(bias, lowered)| *bias = lowered as f32);
+        weights[bias.clone()].iter_mut().zip(lowered).for_each(|(bias, lowered)| *bias = lowered as f32);
     }
 }
 
@@ -77,30 +79,11 @@ impl Normal {
     /// The weights of a network trained on normalised inputs, made to read raw ones.
     pub(super) fn fold(&self, net: &Net) -> Vec<f32> {
         let (layout, mut weights) = (net.layout(), net.weights().to_vec());
-        let mut bring = |matrix: std::ops::Range<usize>, bias: std::ops::Range<usize>, which: Which| {
-            let mut folded_bias = weights[bias.clone()].to_vec();
-            let matrix = &mut weights[matrix];
-            match which {
-                Which::Features => self.features.fold(matrix, &mut folded_bias),
-                Which::Pair => self.pair.fold(matrix, &mut folded_bias),
-                Which::Head => self.head.fold(matrix, &mut folded_bias),
-            }
-            weights[bias].copy_from_slice(&folded_bias);
-        };
-        bring(layout.features.clone(), layout.features_bias.clone(), Which::Features);
+        self.features.fold(&mut weights, &layout.features, &layout.features_bias);
         for Cell { bias, pair, .. } in [&layout.before, &layout.after] {
-            bring(pair.clone(), bias.clone(), Which::Pair);
+            self.pair.fold(&mut weights, pair, bias);
         }
-        bring(layout.side_row.clone(), layout.side_bias.clone(), Which::Head);
-        debug_assert_eq!(layout.side_row.len(), HEAD * SIDE);
-        debug_assert_eq!(layout.features.len(), FEATURES * DESCRIPTOR);
+        self.head.fold(&mut weights, &layout.side_row, &layout.side_bias);
         weights
     }
-}
-
-#[derive(Clone, Copy)]
-enum Which {
-    Features,
-    Pair,
-    Head,
 }

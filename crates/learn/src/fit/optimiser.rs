@@ -61,9 +61,9 @@ impl AdamW {
         self.step
     }
 
-    /// How many weights it is for.
-    pub(super) fn len(&self) -> usize {
-        self.first.len()
+    /// Whether it is for this many weights.
+    pub(super) fn fits(&self, weights: usize) -> bool {
+        self.first.len() == weights && self.second.len() == weights
     }
 
     /// One step against `slopes`; `decay` is the weights' decay per unit of rate. Slopes that are no numbers are no step.

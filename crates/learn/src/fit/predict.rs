@@ -71,7 +71,7 @@ pub fn score(outcomes: &[Outcome], spread_scale: f64) -> Score {
         let t = math::ln((math::exp(outcome.spread * spread_scale) - 1.0).max(f64::MIN_POSITIVE));
         cost(outcome.median, t, 0.0, outcome.label, outcome.bound).value
     });
-    let cost = costs.sum::<f64>() / outcomes.len().max(1) as f64;
+    let cost = costs.fold(0.0, |sum, cost| sum + cost) / outcomes.len().max(1) as f64;
     let finished: Vec<&Outcome> = outcomes.iter().filter(|outcome| !outcome.bound).collect();
     let mut off: Vec<f64> = finished.iter().map(|outcome| (outcome.median - outcome.label).abs()).collect();
     off.sort_unstable_by(f64::total_cmp);

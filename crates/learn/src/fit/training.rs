@@ -51,7 +51,7 @@ impl Default for Settings {
         Settings {
             epochs: 16,
             batch: 64,
-            rate: 2e-3,
+            rate: 5e-3,
             decay: 1e-2,
             hide: 0.1,
             drop: 0.0,
@@ -198,7 +198,7 @@ impl<'a> Training<'a> {
         }
         let net = Net::new(shape, state.weights.clone()).map_err(FitError::Net)?;
         let total = Layout::of(shape).total();
-        if state.optimiser.len() != total || state.best.len() != total {
+        if !state.optimiser.fits(total) || state.best.len() != total {
             return Err(FitError::State);
         }
         let normal = Normal::of(pool, &train);

@@ -152,9 +152,6 @@ fn what_even_sharing_gets_wrong_is_learnt() {
         ..*outcome.0
     };
     let base = score(&found.iter().zip(&validation).map(based).collect::<Vec<_>>(), scale);
-    let steps: usize = pool.examples.iter().map(|e| e.before.len() + e.after.len()).sum();
-    println!("{} steps of {}", steps, pool.examples.len());
-    println!("base {base:?}\nlearnt {learnt:?} scale {scale}");
     assert!(learnt.q_error[0] - 1.0 < 0.7 * (base.q_error[0] - 1.0), "{learnt:?} against {base:?}");
     assert!(learnt.q_error[1] < 0.75 * base.q_error[1], "{learnt:?} against {base:?}");
     assert!((0.85..0.95).contains(&learnt.coverage), "{learnt:?}");

@@ -31,7 +31,7 @@ pub(super) fn examples(seed: u64, queries: usize) -> Examples {
     let mut running: Vec<Running> = Vec::new();
     let mut now = 0.0;
     for query in 0..queries as u32 {
-        let arrival = now + rng.exponential(7.0);
+        let arrival = now + rng.exponential(5.0);
         run_until(&mut pool, &mut running, &mut now, arrival, &mut rng);
         arrive(&mut pool, &mut running, query, now, &mut rng);
     }
