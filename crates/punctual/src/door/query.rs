@@ -48,6 +48,11 @@ pub(super) enum Work {
         /// False if it is Parse and Describe alone.
         counts: bool,
     },
+    /// Nothing, but the transaction that is open on the cluster is to fail.
+    Refusal {
+        /// What the client is told.
+        problem: Problem,
+    },
 }
 
 /// What the dispatcher decided.
@@ -70,40 +75,36 @@ enum Had {
 }
 
 impl Work {
-    fn reading(&self) -> &Arc<Reading> {
-        match self {
-            Work::Simple { reading, .. } | Work::Pipeline { reading, .. } => reading,
-        }
-    }
-
     /// True if the client waits for ReadyForQuery after it.
     pub(super) fn is_whole(&self) -> bool {
-        matches!(self, Work::Simple { .. } | Work::Pipeline { end: End::Sync, .. })
+        !matches!(self, Work::Pipeline { end: End::Flush | End::Full, .. })
     }
 
     /// True if running it a second time does no harm.
     fn is_harmless(&self) -> bool {
-        let statement = &self.reading().statement;
-        let reads = matches!(
-            statement.kind,
-            Kind::Empty | Kind::Select | Kind::Explain | Kind::Begin | Kind::Set | Kind::Reset | Kind::Show
-        );
+        let reads = |reading: &Reading| {
+            matches!(
+                reading.statement.kind,
+                Kind::Empty | Kind::Select | Kind::Explain | Kind::Begin | Kind::Set | Kind::Reset | Kind::Show
+            )
+        };
         match self {
-            Work::Simple { .. } => reads && statement.count <= 1,
-            Work::Pipeline { counts, .. } => !counts || reads,
+            Work::Simple { reading, .. } => reads(reading) && reading.statement.count <= 1,
+            Work::Pipeline { counts, reading, .. } => !counts || reads(reading),
+            Work::Refusal { .. } => true,
         }
     }
 }
 
 impl Session {
-    /// Runs what counts as a query.
-    pub(super) async fn query(&mut self, work: Work) -> Result<(), Over> {
+    /// Runs what counts as a query: as `reading`.
+    pub(super) async fn query(&mut self, work: Work, reading: Arc<Reading>) -> Result<(), Over> {
         if self.shared.fallback().is_on() {
             return self.degraded(&work).await;
         }
         let id = self.shared.next_query();
-        self.last = Arc::clone(work.reading());
-        let (query, about) = self.describe(id, work.reading());
+        let (query, about) = self.describe(id, &reading);
+        self.last = reading;
         self.running.store(id.0, Ordering::Relaxed);
         self.report(Report::Arrived { query, about }).await?;
         let placed = self.place(id, &work).await;
@@ -319,7 +320,7 @@ impl Session {
     /// Runs work on a connection, and once more on a fresh one if the first turns out to have died while it lay idle.
     pub(super) async fn run(&mut self, id: Option<QueryId>, work: &Work, mut lease: Lease) -> Result<(), Over> {
         self.wishes.cluster = Some(Arc::from(lease.pool().name()));
-        let mut attempt = self.attempt(id, work, &mut lease).await?;
+        let mut attempt = self.attempt(id, work, &mut lease).await;
         let died_idle = matches!(attempt.ended, Ended::Lost(Loss::HungUp | Loss::Broken(_)))
             && !attempt.replies.began
             && !attempt.extended;
@@ -329,7 +330,7 @@ impl Session {
             match pool.lease_new(&self.who.user, &self.who.database).await {
                 Ok(fresh) => {
                     lease = fresh;
-                    attempt = self.attempt(id, work, &mut lease).await?;
+                    attempt = self.attempt(id, work, &mut lease).await;
                 }
                 Err(error) => tracing::info!(cluster = pool.name(), %error, "no second connection for a query"),
             }
@@ -398,6 +399,7 @@ impl Session {
                 &one
             }
             Work::Pipeline { .. } => &self.pipeline.executed,
+            Work::Refusal { .. } => &[],
         };
         let aftermath = self.standing.after(status, replies.error.is_some(), replies.last, ran);
         lease.carried.variables = Arc::clone(&self.standing.variables);
@@ -456,7 +458,7 @@ impl Session {
         if matches!(ended, Ended::Lost(_)) {
             self.report(Report::Doubtful { pool }).await?;
         }
-        if self.client.gone {
+        if self.client.gone || matches!(ended, Ended::Deserted) {
             return Err(Over);
         }
         if replies.is_cut() {

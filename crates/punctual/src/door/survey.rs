@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use punctual_core::statement::Kind;
 
-use super::messages::{Bind, Parse, portal_of, target};
+use super::messages::{self, Bind, Malformed, Parse, target};
 use super::plan::{Desk, Pipeline, is_local};
 use super::reading::{Local, Reading, Readings};
 use super::unit::frames_of;
-use crate::relay::Garbled;
 
 /// What a segment needs before it can be planned.
 #[derive(Debug, Default)]
@@ -21,17 +20,28 @@ pub struct Survey {
     pub main: Option<Arc<Reading>>,
     /// True if it closes a portal, which matters to a cluster that the session holds.
     pub closes_portal: bool,
+    /// True if a message is malformed, which fails the transaction that a cluster has open. What follows is skipped.
+    pub malformed: bool,
     /// Questions about the gateway.
     pub questions: Vec<Arc<Reading>>,
 }
 
 impl Pipeline {
     /// Looks over a segment before it is planned.
-    ///
-    /// # Errors
-    /// If a message ends before its content does.
-    pub fn survey(&self, segment: &[u8], desk: &Desk<'_>, readings: &mut Readings) -> Result<Survey, Garbled> {
+    pub fn survey(&self, segment: &[u8], desk: &Desk<'_>, readings: &mut Readings) -> Survey {
         let mut survey = Survey::default();
+        survey.malformed = self.look_over(segment, desk, readings, &mut survey).is_err();
+        survey
+    }
+
+    /// Looks over a segment up to what is malformed.
+    fn look_over(
+        &self,
+        segment: &[u8],
+        desk: &Desk<'_>,
+        readings: &mut Readings,
+        survey: &mut Survey,
+    ) -> Result<(), Malformed> {
         let mut parsed: Vec<(&str, Arc<Reading>)> = Vec::new();
         let mut portals: Vec<(&str, Option<Arc<Reading>>)> = Vec::new();
         for (tag, frame) in frames_of(segment) {
@@ -58,7 +68,8 @@ impl Pipeline {
                     continue;
                 }
                 b'E' | b'D' => {
-                    let (what, name) = if tag == b'E' { (b'P', portal_of(frame)?) } else { target(tag, frame)? };
+                    let (what, name) =
+                        if tag == b'E' { (b'P', messages::execute(frame)?.0) } else { target(tag, frame)? };
                     match what {
                         b'P' => match portals.iter().rev().find(|(known, _)| *known == name) {
                             Some((_, reading)) => reading.clone(),
@@ -67,11 +78,14 @@ impl Pipeline {
                         _ => named(&parsed, name),
                     }
                 }
-                _ => continue,
+                _ => {
+                    messages::bare(frame)?;
+                    continue;
+                }
             };
             survey.note(tag, reading, desk);
         }
-        Ok(survey)
+        Ok(())
     }
 }
 
