@@ -124,6 +124,33 @@ fn psycopg_sees_tpch_through_the_gateway_as_it_is() {
     assert_eq!(direct, through);
 }
 
+const ENDLESS: &str = "select count(*) from lineitem a join lineitem b on a.l_comment < b.l_comment \
+                       join lineitem c on b.l_comment < c.l_comment";
+
+/// libpq sends PGOPTIONS and the application's name in the start-up message.
+#[test]
+fn settings_of_the_start_up_message_reach_embedded_and_simulated_clusters() {
+    let simulated = "[[cluster]]\nname = \"s\"\nkind = \"simulated\"\n";
+    for (configuration, slow) in
+        [(embedded("a", 4), ENDLESS), (simulated.to_owned(), "select * from t /* punctual: work=1000s */")]
+    {
+        let served = Served::start(&configuration);
+        served.wait_ready();
+        let output = Command::new("psql")
+            .args(["-X", "-q", "-A", "-t", "-v", "VERBOSITY=sqlstate", "-h", "127.0.0.1", "-U", "ann", "-d", "demo"])
+            .args(["-p", &served.address.port().to_string()])
+            .args(["-c", "show application_name", "-c", "show search_path", "-c", "set datestyle = 'SQL, DMY'"])
+            .args(["-c", "show datestyle", "-c", "show statement_timeout", "-c", slow])
+            .env("PGAPPNAME", "it's me")
+            .env("PGOPTIONS", "-c statement_timeout=200ms -c search_path=a,public")
+            .output()
+            .expect("psql is installed: cargo xtask needs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("57014"), "{said}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "it's me\na, public\nSQL, DMY\n200ms\n");
+    }
+}
+
 /// Every row of every query, as the bytes that came over the wire.
 async fn bytes_of_tpch(client: &Client) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
@@ -177,10 +204,7 @@ async fn a_join_that_will_not_stop_is_cancelled_and_its_cluster_replaced() {
     served.wait_ready();
     let client = served.client("test").await;
     let cancel = client.cancel_token();
-    let endless = client.simple_query(
-        "select count(*) from lineitem a join lineitem b on a.l_comment < b.l_comment \
-         join lineitem c on b.l_comment < c.l_comment",
-    );
+    let endless = client.simple_query(ENDLESS);
     pin_mut!(endless);
     let ended = loop {
         tokio::select! {

@@ -16,7 +16,7 @@ use super::session::{Over, Session};
 use super::unit::{self, End, Next};
 use crate::link::Order;
 use crate::relay::carried::Variables;
-use crate::relay::{Garbled, Lease, cancel, frames};
+use crate::relay::{Garbled, Lease, ServerError, cancel, frames};
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -146,9 +146,13 @@ impl Session {
         if !matches!(attempt.ended, Ended::Ready { .. }) {
             return Some(attempt);
         }
-        let failed = attempt.replies.muted.iter().find(|(at, _)| may_fail.get(*at) != Some(&true));
-        if let Some((_, error)) = failed {
-            let message = format!("cluster {} does not take a SET of this session: {error}", lease.pool().name());
+        let harm = |at: usize, error: &ServerError| match may_fail.get(at) {
+            // Not to know a setting is one thing; to be given a value that it cannot have, the client's fault.
+            Some(true) => error.sqlstate.0.starts_with(b"22"),
+            _ => true,
+        };
+        if let Some((_, error)) = attempt.replies.muted.iter().find(|(at, error)| harm(*at, error)) {
+            let message = format!("cluster {} does not take a setting of this session: {error}", lease.pool().name());
             attempt.ended = Ended::Refused(Problem::new(&error.sqlstate.0, message));
             return Some(attempt);
         }
@@ -325,11 +329,37 @@ fn dressing(from: &Variables, to: &Variables) -> (Vec<u8>, Vec<bool>) {
         send("RESET ALL", from.set.is_empty());
     }
     for (name, value) in &to.start_up {
-        // Unlike SET, it reads a list as the start-up message does.
-        send(&format!("SELECT set_config('{name}', {}, false)", quoted(value)), true);
+        let name = name.split('.').map(|part| format!("\"{part}\"")).collect::<Vec<_>>().join(".");
+        let values = match name.trim_matches('"') {
+            name if LISTS.contains(&name) => list(value),
+            _ => vec![value.clone()],
+        };
+        let values = values.iter().map(|value| quoted(value)).collect::<Vec<_>>().join(", ");
+        send(&format!("SET {name} = {values}"), true);
     }
     to.set.iter().for_each(|(_, sql)| send(sql, false));
     (out, may_fail)
+}
+
+/// Settings that are lists of names: SET takes a string for one name, where the start-up message has all in one.
+const LISTS: [&str; 4] = ["search_path", "temp_tablespaces", "local_preload_libraries", "session_preload_libraries"];
+
+/// The names in a list as the start-up message has it: between commas, folded unless they are quoted.
+fn list(text: &str) -> Vec<String> {
+    let (mut names, mut name, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut chars = text.trim().chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if is_quoted && chars.next_if_eq(&'"').is_some() => name.push('"'),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => names.push(std::mem::take(&mut name)),
+            c if is_quoted => name.push(c),
+            c if c.is_whitespace() => {}
+            c => name.extend(c.to_lowercase()),
+        }
+    }
+    names.push(name);
+    names
 }
 
 /// A string literal that means `value` whatever standard_conforming_strings says.
@@ -345,11 +375,27 @@ mod tests {
     #[test]
     fn variables_are_said_again_behind_a_reset() {
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        let to = Variables { start_up: vec![pair("timezone", "it's\\")], set: vec![pair("a", "set a = 1")] };
+        let start_up =
+            vec![pair("timezone", "it's\\"), pair("search_path", "\"$user\", A , \"b\"\",B\""), pair("a.b", "1, 2")];
+        let to = Variables { start_up, set: vec![pair("a", "set a = 1")] };
         let (out, may_fail) = dressing(&Variables::default(), &to);
-        let text = String::from_utf8_lossy(&out).into_owned();
-        assert!(text.contains("SELECT set_config('timezone', E'it''s\\\\', false)") && text.contains("set a = 1"));
-        assert_eq!(may_fail, [true, false]);
-        assert_eq!(dressing(&to, &Variables::default()).1, [false]);
+        let sent = |out: &[u8]| -> Vec<String> {
+            unit::frames_of(out)
+                .map(|(_, frame)| String::from_utf8_lossy(unit::body(frame)).replace('\0', ""))
+                .collect()
+        };
+        assert_eq!(
+            sent(&out),
+            [
+                r#"SET "timezone" = E'it''s\\'"#,
+                r#"SET "search_path" = '$user', 'a', 'b",B'"#,
+                r#"SET "a"."b" = '1, 2'"#,
+                "set a = 1"
+            ]
+        );
+        assert_eq!(may_fail, [true, true, true, false]);
+        let (out, may_fail) = dressing(&to, &Variables::default());
+        assert_eq!((sent(&out), may_fail), (vec!["RESET ALL".to_owned()], vec![false]));
+        assert_eq!(list(""), [""]);
     }
 }
