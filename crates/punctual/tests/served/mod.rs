@@ -49,12 +49,21 @@ impl Served {
         Served::start_in(tempfile::tempdir().expect("a temporary directory"), configuration)
     }
 
+    /// The same, to be shut down within that time.
+    pub(crate) fn start_to_stop_within(within: &str, configuration: &str) -> Served {
+        Served::launch(tempfile::tempdir().expect("a temporary directory"), within, configuration)
+    }
+
     /// The same, over an existing state directory.
     pub(crate) fn start_in(dir: TempDir, configuration: &str) -> Served {
+        Served::launch(dir, "10s", configuration)
+    }
+
+    fn launch(dir: TempDir, within: &str, configuration: &str) -> Served {
         let file = dir.path().join("punctual.toml");
         let state = dir.path().join("state");
         let gateway = format!(
-            "[gateway]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nstate_dir = {state:?}\nshutdown_within = \"10s\"\n"
+            "[gateway]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nstate_dir = {state:?}\nshutdown_within = {within:?}\n"
         );
         std::fs::write(&file, gateway + configuration).expect("a configuration file");
         let mut child = punctual()
