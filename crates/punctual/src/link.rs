@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::relay::Pool;
 
-/// Orders that a mailbox holds. A session is never owed more than a verdict, a cancel, an abandonment and a farewell
+/// Orders that a mailbox holds. A session is never owed more than a verdict, a cancel, a recall, an abandonment and a farewell
 /// at once; what does not fit is reported and dropped.
 pub const MAILBOX: usize = 16;
 
@@ -54,6 +54,12 @@ pub enum Order {
         query: QueryId,
         /// Why.
         because: Abandoned,
+    },
+    /// The query may not have begun where it is: if nothing has come of it and it can be sent again, report that it
+    /// bounced, and wait for another verdict.
+    Recall {
+        /// The query.
+        query: QueryId,
     },
     /// Give up the pinned connection; tell the client and end the session.
     EndPin {

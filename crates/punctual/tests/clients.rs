@@ -221,6 +221,91 @@ async fn a_join_that_will_not_stop_is_cancelled_and_its_cluster_replaced() {
     assert!(status.success(), "{log}");
 }
 
+/// Pairs of every line with every other, none of which comes out.
+const NESTED_LOOP: &str = "select count(*) from lineitem a join lineitem b \
+                           on a.l_extendedprice + b.l_extendedprice < a.l_tax";
+
+/// Leaves a join behind that may burn on, and says where. It may have stopped as well, if the machine was slow to start
+/// it: whoever counts on it tries again.
+async fn leave_behind(client: &Client) -> String {
+    client.simple_query("set statement_timeout = '500ms'").await.expect("it is set");
+    let error = client.simple_query(NESTED_LOOP).await.expect_err("it takes longer");
+    assert_eq!(error.code().map(|code| code.code()), Some("57014"));
+    client.simple_query("set statement_timeout = 0").await.expect("it is set");
+    let last = "select cluster from punctual.decisions where class <> 'control' order by at desc limit 1";
+    client.query_one(last, &[]).await.expect("the last decision").get(0)
+}
+
+async fn cluster_of(client: &Client) -> String {
+    let rows = client.query_one("select count(*) from region", &[]).await.expect("an answer");
+    assert_eq!(rows.get::<_, i64>(0), 5);
+    client.query_one("show punctual.cluster", &[]).await.expect("its cluster").get(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_keep_off_a_cluster_where_a_join_burns_that_timed_out() {
+    let settings = "[policy]\ncancel_grace = \"1h\"\n";
+    let served = Served::start(&(settings.to_owned() + &embedded("a", 4) + &embedded("b", 4)));
+    served.wait_ready_all(2);
+    let client = served.client("test").await;
+    // Otherwise the cluster of the lower id would have them all, and the join itself.
+    loop {
+        let burning = leave_behind(&client).await;
+        let mut elsewhere = 0;
+        while elsewhere < 5 && cluster_of(&client).await != burning {
+            elsewhere += 1;
+        }
+        if elsewhere == 5 {
+            break;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_begin_behind_a_runaway_is_placed_again() {
+    let settings = "[policy]\ncancel_grace = \"1s\"\ndrain_limit = \"1h\"\n";
+    let served = Served::start(&(settings.to_owned() + &embedded("a", 4) + "threads_per_unit = 1\n"));
+    served.wait_ready();
+    let client = served.client("test").await;
+    // Its only thread is busy for ever, and a drain would wait for an hour.
+    loop {
+        leave_behind(&client).await;
+        client.simple_query("select count(*) from region").await.expect("an answer");
+        let twice = "select count(*) from (select 1 from punctual.decisions group by query_id having count(*) = 2)";
+        if client.query_one(twice, &[]).await.expect("an answer").get::<_, i64>(0) == 1 {
+            break;
+        }
+    }
+    // What does not count as a query, a Parse, does not count on a cluster that goes either.
+    leave_behind(&client).await;
+    assert_eq!(cluster_of(&client).await, "a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_takes_no_longer_than_it_may() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let served = Served::start_to_stop_within("2s", &embedded("a", 4));
+    served.wait_ready();
+    let client = served.client("test").await;
+    leave_behind(&client).await;
+    // One that asks for much and does not listen.
+    let mut deaf = tokio::net::TcpStream::connect(served.address).await.expect("a connection");
+    let start_up = b"\0\0\0\x20\0\x03\0\0user\0ann\0database\0demo\0\0";
+    deaf.write_all(&start_up[..]).await.expect("it is read");
+    deaf.read_exact(&mut [0; 9]).await.expect("a welcome");
+    let sql = "select * from lineitem a cross join lineitem b\0";
+    deaf.write_all(&[&b"Q"[..], &(sql.len() as u32 + 4).to_be_bytes(), sql.as_bytes()].concat())
+        .await
+        .expect("it is read");
+    let running = "select count(*) from punctual.queries where status = 'running'";
+    while client.query_one(running, &[]).await.expect("an answer").get::<_, i64>(0) == 0 {}
+    let asked = std::time::Instant::now();
+    let (status, log, _) = served.stop();
+    assert!(status.success(), "{log}");
+    // The slack is for a busy machine.
+    assert!(asked.elapsed() < std::time::Duration::from_millis(3_500), "{:?}", asked.elapsed());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_is_wrong_is_the_clusters_error_and_costs_only_itself() {
     let served = Served::start(&embedded("a", 4));

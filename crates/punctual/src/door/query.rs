@@ -65,6 +65,15 @@ enum Verdict {
     Degraded,
 }
 
+/// What came of running something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// It has ended.
+    Ended,
+    /// Nothing came of it, and it can be tried elsewhere: a query waits for another verdict.
+    Bounced,
+}
+
 /// What came of the wish for a connection.
 enum Had {
     Lease(Box<Lease>),
@@ -81,7 +90,7 @@ impl Work {
     }
 
     /// True if running it a second time does no harm.
-    fn is_harmless(&self) -> bool {
+    pub(super) fn is_harmless(&self) -> bool {
         let reads = |reading: &Reading| {
             matches!(
                 reading.statement.kind,
@@ -165,12 +174,16 @@ impl Session {
                 return Ok(());
             }
             if let Some(lease) = self.held.take() {
-                return self.run(Some(id), work, lease).await;
+                return self.run(Some(id), work, lease).await.map(drop);
             }
-            match self.connect(id, &pool, work).await? {
-                Had::Lease(lease) => return self.run(Some(id), work, *lease).await,
-                Had::Bounced => pool.name().clone_into(&mut bounced),
-                Had::Ended => return Ok(()),
+            let ran = match self.connect(id, &pool, work).await? {
+                Had::Lease(lease) => self.run(Some(id), work, *lease).await?,
+                Had::Bounced => Ran::Bounced,
+                Had::Ended => Ran::Ended,
+            };
+            match ran {
+                Ran::Ended => return Ok(()),
+                Ran::Bounced => pool.name().clone_into(&mut bounced),
             }
         }
     }
@@ -246,6 +259,10 @@ impl Session {
                     self.fail(&Problem::abandoned(&because, pool.name()), work.is_whole());
                     return Ok(Had::Ended);
                 }
+                Happening::Order(Order::Recall { query }) if query == id && !self.standing.is_pinned() => {
+                    self.report(Report::Happened(Event::Bounced { query, cluster: pool.cluster() })).await?;
+                    return Ok(Had::Bounced);
+                }
                 Happening::Order(Order::Farewell) => self.farewell = true,
                 Happening::ClientGone => {
                     self.report_end().await;
@@ -286,7 +303,7 @@ impl Session {
             return self.degraded(&work).await;
         }
         if let Some(lease) = self.held.take() {
-            return self.run(None, &work, lease).await;
+            return self.run(None, &work, lease).await.map(drop);
         }
         let mut failure = Problem::no_cluster();
         for _ in 0..TRIES {
@@ -303,7 +320,10 @@ impl Session {
             };
             let (who, variables) = (self.who.clone(), Arc::clone(&self.standing.variables));
             match pool.lease_with(&who.user, &who.database, &variables).await {
-                Ok(lease) => return self.run(None, &work, lease).await,
+                Ok(lease) => match self.run(None, &work, lease).await? {
+                    Ran::Ended => return Ok(()),
+                    Ran::Bounced => failure = Problem::connection_lost(&Loss::HungUp, pool.name()),
+                },
                 Err(error) => {
                     failure = Problem::no_connection(&error, pool.name());
                     if error.is_the_clients() {
@@ -318,7 +338,7 @@ impl Session {
     }
 
     /// Runs work on a connection, and once more on a fresh one if the first turns out to have died while it lay idle.
-    pub(super) async fn run(&mut self, id: Option<QueryId>, work: &Work, mut lease: Lease) -> Result<(), Over> {
+    pub(super) async fn run(&mut self, id: Option<QueryId>, work: &Work, mut lease: Lease) -> Result<Ran, Over> {
         self.wishes.cluster = Some(Arc::from(lease.pool().name()));
         let mut attempt = self.attempt(id, work, &mut lease).await;
         let died_idle = matches!(attempt.ended, Ended::Lost(Loss::HungUp | Loss::Broken(_)))
@@ -335,12 +355,33 @@ impl Session {
                 Err(error) => tracing::info!(cluster = pool.name(), %error, "no second connection for a query"),
             }
         }
-        match attempt.ended {
-            Ended::Ready { status, pass } => self.conclude(id, work, lease, attempt, status, pass).await,
-            Ended::Lost(_) | Ended::Abandoned(_) | Ended::Refused(_) | Ended::Deserted => {
-                self.break_off(id, lease, attempt).await
+        match (&attempt.ended, id) {
+            (Ended::Ready { status, pass }, _) => {
+                let (status, pass) = (*status, *pass);
+                self.conclude(id, work, lease, attempt, status, pass).await?;
             }
+            (Ended::Recalled, Some(query)) => {
+                tracing::info!(query = query.0, cluster = lease.pool().name(), "a query goes elsewhere");
+                self.pipeline.start_over();
+                let cluster = lease.pool().cluster();
+                drop(lease);
+                self.report(Report::Happened(Event::Bounced { query, cluster })).await?;
+                return Ok(Ran::Bounced);
+            }
+            (Ended::Lost(_), None) if self.can_try_again(work, &attempt) => {
+                self.pipeline.start_over();
+                self.report(Report::Doubtful { pool: Arc::clone(lease.pool()) }).await?;
+                return Ok(Ran::Bounced);
+            }
+            _ => self.break_off(id, lease, attempt).await?,
         }
+        Ok(Ran::Ended)
+    }
+
+    /// True if what does not count as a query can be tried on another cluster after a loss.
+    fn can_try_again(&self, work: &Work, attempt: &Attempt) -> bool {
+        let untouched = work.is_harmless() && !attempt.replies.began && !attempt.extended;
+        untouched && !self.standing.is_pinned() && !self.client.gone && !self.shared.fallback().is_on()
     }
 
     /// The cluster is ready again: takes note of what the work did, tells client and driver, lets the connection go.
@@ -443,7 +484,9 @@ impl Session {
                 ..Problem::connection_lost(&Loss::Goodbye(goodbye.message.clone()), pool.name())
             },
             (Ended::Lost(loss), None) => Problem::connection_lost(loss, pool.name()),
-            (Ended::Ready { .. } | Ended::Deserted, _) => Problem::connection_lost(&Loss::HungUp, pool.name()),
+            (Ended::Ready { .. } | Ended::Deserted | Ended::Recalled, _) => {
+                Problem::connection_lost(&Loss::HungUp, pool.name())
+            }
         };
         let reported = matches!(ended, Ended::Abandoned(_));
         if let Some(id) = id.filter(|_| !reported) {

@@ -32,6 +32,8 @@ pub(super) enum Ended {
     Lost(Loss),
     /// The driver does not want it waited for.
     Abandoned(Abandoned),
+    /// The driver would have it placed again, and it can be.
+    Recalled,
     /// The connection could not be made what the session needs.
     Refused(Problem),
     /// The client is gone, or the session is over, and nothing that runs is to be waited for.
@@ -61,11 +63,18 @@ struct Way {
     /// True if more of the unit may come from the client.
     open: bool,
     extended: bool,
+    /// True if running it a second time does no harm.
+    harmless: bool,
     /// What is left of a CopyData that passed in part.
     copy_rest: usize,
 }
 
 impl Way {
+    /// True if the client's work can go elsewhere: nothing came back, and nothing was sent after it.
+    fn is_untouched(&self) -> bool {
+        self.harmless && !self.extended && !self.replies.began
+    }
+
     fn ends(self, ended: Ended) -> Attempt {
         let Way { replies, approved, open, extended, .. } = self;
         Attempt { ended, replies, approved, whole: !open, extended }
@@ -86,6 +95,7 @@ impl Session {
             approved: 0,
             open: false,
             extended: false,
+            harmless: work.is_harmless(),
             copy_rest: 0,
         };
         match work {
@@ -140,6 +150,7 @@ impl Session {
             approved: 0,
             open: false,
             extended: false,
+            harmless: false,
             copy_rest: 0,
         };
         let mut attempt = self.relay(id, lease, way).await;
@@ -196,6 +207,13 @@ impl Session {
                 Happening::Order(Order::Abandon { query, because }) if Some(query) == id => {
                     return way.ends(Ended::Abandoned(because));
                 }
+                Happening::Order(Order::Recall { query }) if Some(query) == id && way.is_untouched() => {
+                    if !self.standing.is_pinned() {
+                        self.cancel(lease);
+                        return way.ends(Ended::Recalled);
+                    }
+                    Ok(())
+                }
                 Happening::Order(order) => {
                     self.take_order(order);
                     Ok(())
@@ -222,7 +240,11 @@ impl Session {
         match order {
             Order::Farewell => self.farewell = true,
             Order::EndPin { because } => self.pin_ended = Some(because),
-            Order::Run { .. } | Order::Refuse { .. } | Order::Cancel { .. } | Order::Abandon { .. } => {}
+            Order::Run { .. }
+            | Order::Refuse { .. }
+            | Order::Cancel { .. }
+            | Order::Abandon { .. }
+            | Order::Recall { .. } => {}
         }
     }
 

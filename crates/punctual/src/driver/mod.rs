@@ -200,6 +200,7 @@ impl Driver {
                 self.drop_pool(cluster, generation);
                 self.take(Event::ClusterLost { cluster, generation, cause });
             }
+            Notice::Burns(burns) => self.take(Event::ClusterBurns { cluster, generation, burns }),
             Notice::RanAway => {
                 tracing::warn!(%cluster, "something works on there that nobody waits for");
                 self.take(Event::ClusterRanAway { cluster, generation });
@@ -278,6 +279,7 @@ impl Driver {
             Command::Refuse { query, because } => self.order(query, Order::Refuse { query, because }),
             Command::Cancel { query, .. } => self.order(query, Order::Cancel { query }),
             Command::Abandon { query, because } => self.order(query, Order::Abandon { query, because }),
+            Command::Recall { query, .. } => self.order(query, Order::Recall { query }),
             Command::EndPin { session, because } => self.order_session(session, Order::EndPin { because }),
             Command::Start { cluster, generation, spec } => {
                 tracing::info!(%cluster, name = spec.name, "starting a cluster");

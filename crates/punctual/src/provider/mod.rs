@@ -29,7 +29,9 @@ pub enum Notice {
     Ready(Endpoint),
     /// It could not start, or is gone; with what there is to say about it.
     Lost(LossCause, String),
-    /// Something works on there that nobody waits for.
+    /// Something works on there that nobody waits for, or no longer does.
+    Burns(bool),
+    /// It has done so for too long.
     RanAway,
     /// It stopped as asked.
     Stopped,

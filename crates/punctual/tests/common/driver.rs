@@ -130,6 +130,7 @@ impl Driver {
                 Command::Refuse { query, because } => self.order(query, Order::Refuse { query, because }),
                 Command::Cancel { query, .. } => self.order(query, Order::Cancel { query }),
                 Command::Abandon { query, because } => self.order(query, Order::Abandon { query, because }),
+                Command::Recall { query, .. } => self.order(query, Order::Recall { query }),
                 Command::EndPin { session, because } => {
                     if let Some(mailbox) = self.mailboxes.get(&session) {
                         let _ = mailbox.try_send(Order::EndPin { because });
