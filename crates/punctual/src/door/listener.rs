@@ -194,7 +194,7 @@ fn session(
 /// What a ready cluster says of itself; what Postgres says, if there is none.
 async fn facts(link: &Link, hello: &Hello) -> Arc<ServerFacts> {
     let asked = async {
-        let pool = link.any_cluster(false).await.ok()??;
+        let pool = link.any_cluster(false).await.ok()?.ok()?;
         if let Some(facts) = pool.facts() {
             return Some(facts);
         }

@@ -36,6 +36,14 @@ impl Problem {
         self
     }
 
+    /// With what keeps clusters from being there, if that is known and nothing else is worth knowing more.
+    pub fn trouble(self, trouble: Option<&str>) -> Problem {
+        match trouble {
+            Some(trouble) if self.detail.is_none() => self.detail(trouble),
+            _ => self,
+        }
+    }
+
     /// With advice.
     pub fn hint(mut self, hint: impl Into<String>) -> Problem {
         self.hint = Some(hint.into());

@@ -21,7 +21,7 @@ use super::relaying::{Attempt, Ended};
 use super::replies::Replies;
 use super::session::{Over, Session};
 use super::unit::End;
-use crate::link::{About, Order, Report};
+use crate::link::{About, NoneReady, Order, Report};
 use crate::relay::{ConnectError, Lease, Pool};
 
 /// How often a connection to any cluster is tried for.
@@ -58,7 +58,8 @@ pub(super) enum Work {
 /// What the dispatcher decided.
 enum Verdict {
     Run(Arc<Pool>),
-    Refused(Refusal),
+    /// With what keeps clusters from being there, if none is.
+    Refused(Refusal, Option<Arc<str>>),
     /// Its cluster went while it was on its way there, before the dispatcher heard that it had bounced.
     Abandoned(Abandoned),
     /// There is no dispatcher any more.
@@ -158,8 +159,8 @@ impl Session {
         loop {
             let pool = match self.verdict(id).await? {
                 Verdict::Run(pool) => pool,
-                Verdict::Refused(because) => {
-                    self.fail(&Problem::refused(&because), work.is_whole());
+                Verdict::Refused(because, trouble) => {
+                    self.fail(&Problem::refused(&because).trouble(trouble.as_deref()), work.is_whole());
                     return Ok(());
                 }
                 Verdict::Abandoned(because) => {
@@ -205,8 +206,8 @@ impl Session {
             };
             match happening {
                 Happening::Order(Order::Run { query, on }) if query == id => return Ok(Verdict::Run(on)),
-                Happening::Order(Order::Refuse { query, because }) if query == id => {
-                    return Ok(Verdict::Refused(because));
+                Happening::Order(Order::Refuse { query, because, trouble }) if query == id => {
+                    return Ok(Verdict::Refused(because, trouble));
                 }
                 Happening::Order(Order::Abandon { query, because }) if query == id => {
                     return Ok(Verdict::Abandoned(because));
@@ -314,9 +315,18 @@ impl Session {
                 () = fallback.turned_on() => return self.degraded(&work).await,
             };
             let pool = match pool {
-                Ok(Ok(Some(pool))) => pool,
+                Ok(Ok(Ok(pool))) => pool,
                 Ok(Err(_)) => return Err(self.fatal(&Problem::farewell())),
-                Ok(Ok(None)) | Err(_) => break,
+                Ok(Ok(Err(NoneReady(trouble)))) => {
+                    failure = failure.trouble(trouble.as_deref());
+                    break;
+                }
+                Err(_) => {
+                    if let Ok(Err(NoneReady(trouble))) = self.link.any_cluster(false).await {
+                        failure = failure.trouble(trouble.as_deref());
+                    }
+                    break;
+                }
             };
             let (who, variables) = (self.who.clone(), Arc::clone(&self.standing.variables));
             match pool.lease_with(&who.user, &who.database, &variables).await {

@@ -27,6 +27,8 @@ pub const NOTICES: usize = 1_024;
 pub enum Notice {
     /// It answers, here.
     Ready(Endpoint),
+    /// It does not answer yet, for this reason.
+    NotYet(String),
     /// It could not start, or is gone; with what there is to say about it.
     Lost(LossCause, String),
     /// Something works on there that nobody waits for, or no longer does.
