@@ -103,9 +103,13 @@ with psycopg.connect(host="127.0.0.1", port=int(sys.argv[1]), user="ann", dbname
 "#;
 
 fn psycopg(port: u16, files: &[PathBuf]) -> String {
+    python(PSYCOPG, port, files)
+}
+
+fn python(script: &str, port: u16, files: &[PathBuf]) -> String {
     let python = std::env::var_os("PUNCTUAL_TEST_PYTHON").expect("PUNCTUAL_TEST_PYTHON is set by cargo xtask test");
     let output =
-        Command::new(python).args(["-c", PSYCOPG]).arg(port.to_string()).args(files).output().expect("Python runs");
+        Command::new(python).args(["-c", script]).arg(port.to_string()).args(files).output().expect("Python runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
@@ -122,6 +126,55 @@ fn psycopg_sees_tpch_through_the_gateway_as_it_is() {
     let (direct, through) = (psycopg(engine.port, &files), psycopg(served.address.port(), &files));
     assert!(direct.contains("42703") && direct.contains("(42,)"), "{direct}");
     assert_eq!(direct, through);
+}
+
+/// Asks the gateway about itself as applications do, with values in text and in binary, described before and not.
+const ASKING: &str = r#"
+import sys, datetime, psycopg
+with psycopg.connect(host="127.0.0.1", port=int(sys.argv[1]), user="ann", dbname="demo", autocommit=True) as conn:
+    long_ago = datetime.datetime(2001, 2, 3, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+    for binary in (False, True):
+        for prepare in (False, True):
+            cur = conn.cursor(binary=binary)
+            ask = lambda sql, *values: cur.execute(sql, values, prepare=prepare).fetchall()
+            print(ask("select cluster, slots, awake from punctual.clusters where cluster = %s", "a"))
+            print(ask("select count(*) from punctual.clusters where slots > %b and size < %t", 3, 2))
+            print(ask("select count(*) from punctual.clusters where since > %s and active_s >= %b", long_ago, 0.0))
+            print(ask("select cluster from punctual.clusters where awake = %b limit %s", False, 1))
+            print(ask("select count(*) from punctual.clusters where cluster = %s", None))
+            print(ask("select max(active_s) from punctual.clusters where cluster in (%s, %s)", "x", "y"))
+    try:
+        conn.execute("select * from punctual.clusters where slots = %s", ("many",), prepare=False)
+    except psycopg.errors.InvalidTextRepresentation as error:
+        print(error.sqlstate)
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_schema_punctual_takes_parameters() {
+    let served = Served::start(&embedded("a", 4));
+    served.wait_ready();
+    let client = served.client("test").await;
+    let sql = "select cluster, slots, max(active_s) as most from punctual.clusters \
+               where cluster = $1 and slots = $2 and since > $3 and awake = $4 and cost_usd >= $5";
+    let asked = client.prepare(sql).await.expect("it prepares");
+    let types: Vec<&str> = asked.params().iter().map(|kind| kind.name()).collect();
+    assert_eq!(types, ["text", "int8", "timestamptz", "bool", "float8"]);
+    for (name, expected) in [("a", Some("a".to_owned())), ("b", None)] {
+        let values: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+            [&name, &4i64, &std::time::UNIX_EPOCH, &false, &0.0f64];
+        let row = client.query_one(&asked, &values).await.expect("an answer");
+        assert_eq!(row.get::<_, Option<String>>("cluster"), expected);
+        // When it was described nothing was known of it but that it was null; what it is now is told as that.
+        assert_eq!(row.get::<_, Option<String>>("most"), expected.map(|_| "0".to_owned()));
+    }
+    let gap = client.query("select * from punctual.queries where status = $2", &[&"x", &"y"]).await;
+    assert_eq!(gap.expect("both are given").len(), 0);
+    let error =
+        client.simple_query("select * from punctual.queries where status = $1").await.expect_err("none is given");
+    assert_eq!(error.code().map(|code| code.code()), Some("42P02"));
+    let told = python(ASKING, served.address.port(), &[]);
+    let four = "[('a', 4, False)]\n[(1,)]\n[(1,)]\n[('a',)]\n[(0,)]\n[(None,)]\n".repeat(4);
+    assert_eq!(told, four + "22P02\n");
 }
 
 const ENDLESS: &str = "select count(*) from lineitem a join lineitem b on a.l_comment < b.l_comment \

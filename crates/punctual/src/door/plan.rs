@@ -16,13 +16,15 @@ use punctual_core::class::Class;
 use super::frames as say;
 use super::local::{self, Wishes};
 use super::messages::{self, Bind, Malformed, Parse, target};
+use super::parameters;
 use super::problem::Problem;
 use super::reading::{Local, Reading, Readings};
 use super::replies::{Expect, LocalEffect, Replies};
 use super::statements::{Change, Entry, Statements};
+use super::survey::Looked;
 use super::table;
 use super::unit::frames_of;
-use crate::catalog::Answer;
+use crate::catalog::{Answer, Parameter};
 use crate::relay::carried::{Carried, NAME_PREFIX, Prepared};
 use crate::relay::frames;
 
@@ -41,8 +43,8 @@ pub struct Desk<'a> {
     pub utf8: bool,
 }
 
-/// Answers about the gateway that were fetched beforehand, by the text of the question.
-pub type Fetched = Vec<(Arc<str>, Result<Arc<Answer>, Problem>)>;
+/// Answers about the gateway that were fetched beforehand, by the text of the question and the values in it.
+pub type Fetched = Vec<(Arc<str>, Vec<Parameter>, Result<Arc<Answer>, Problem>)>;
 
 /// A pipeline on its way: what is known of it beyond the session's own state.
 #[derive(Debug, Default)]
@@ -65,7 +67,17 @@ pub struct Pipeline {
 #[derive(Clone, Debug)]
 enum Portal {
     Cluster(Arc<Reading>),
-    Local { reading: Arc<Reading>, formats: Vec<u16>, sent: usize },
+    Local(Own),
+}
+
+/// A portal of a statement that the gateway answers.
+#[derive(Clone, Debug)]
+struct Own {
+    entry: Entry,
+    parameters: Vec<Parameter>,
+    formats: Vec<u16>,
+    /// Rows that went out.
+    sent: usize,
 }
 
 impl Pipeline {
@@ -78,8 +90,12 @@ impl Pipeline {
     }
 
     /// What was bound to a portal of this pipeline.
-    pub(super) fn bound(&self, portal: &str) -> Option<&Arc<Reading>> {
-        self.portal(portal).map(Portal::reading)
+    pub(super) fn bound(&self, portal: &str) -> Looked {
+        match self.portal(portal) {
+            None => (None, None),
+            Some(Portal::Cluster(reading)) => (Some(Arc::clone(reading)), None),
+            Some(Portal::Local(own)) => (Some(Arc::clone(&own.entry.reading)), Some(own.parameters.clone())),
+        }
     }
 
     fn portal(&self, name: &str) -> Option<&Portal> {
@@ -111,14 +127,6 @@ pub fn is_local(reading: &Reading, desk: &Desk<'_>) -> bool {
         Some(Local::Deallocate(Some(name))) => desk.statements.get(name).is_some(),
         Some(Local::Deallocate(None)) => !desk.stuck,
         Some(_) => true,
-    }
-}
-
-impl Portal {
-    fn reading(&self) -> &Arc<Reading> {
-        match self {
-            Portal::Cluster(reading) | Portal::Local { reading, .. } => reading,
-        }
     }
 }
 
@@ -213,7 +221,7 @@ impl Planner<'_> {
         let reading = self.readings.of(parse.sql);
         let prepared = Arc::new(Prepared::new(Arc::clone(&reading.text), parse.types));
         let local = is_local(&reading, &self.desk);
-        let entry = Entry { prepared: Arc::clone(&prepared), reading };
+        let entry = Entry::new(Arc::clone(&prepared), reading);
         let change = Change { name: parse.name.to_owned(), to: Some(entry) };
         pipeline.pend(change.clone());
         let Some(carried) = self.carried.as_deref_mut().filter(|_| !local) else {
@@ -281,11 +289,9 @@ impl Planner<'_> {
             return Err(no_statement(bind.statement));
         };
         if is_local(&entry.reading, &self.desk) {
-            if !bind.values().1.is_empty() {
-                return Err(Problem::new(b"0A000", "statements about the gateway take no parameters"));
-            }
-            let formats = bind.result_formats();
-            pipeline.open(bind.portal, Portal::Local { reading: entry.reading, formats, sent: 0 });
+            let parameters = parameters::decode(&own_types(&entry), &bind)?;
+            let own = Own { entry, parameters, formats: bind.result_formats(), sent: 0 };
+            pipeline.open(bind.portal, Portal::Local(own));
             self.local(say::BIND_COMPLETE.to_vec(), LocalEffect::Nothing);
             return Ok(());
         }
@@ -307,14 +313,16 @@ impl Planner<'_> {
     fn describe(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<(), Problem> {
         let (what, name) = self.read(target(b'D', frame))?;
         if what == b'P' {
-            if let Some(Portal::Local { reading, formats, .. }) = pipeline.portal(name).cloned() {
-                return self.describe_locally(pipeline, &reading, &formats, false);
+            if let Some(Portal::Local(own)) = pipeline.portal(name).cloned() {
+                let table = self.outcome(&pipeline.fetched, &own.entry, &own.parameters)?.table;
+                self.describe_locally(Vec::new(), table, &own.formats);
+                return Ok(());
             }
             self.pass(frame);
         } else {
             match pipeline.lookup(&self.desk, name).cloned() {
                 Some(entry) if is_local(&entry.reading, &self.desk) => {
-                    return self.describe_locally(pipeline, &entry.reading, &[], true);
+                    return self.describe_statement(pipeline, &entry);
                 }
                 Some(entry) => {
                     let name = self.ensure(pipeline, name, &entry.prepared);
@@ -328,32 +336,34 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn describe_locally(
-        &mut self,
-        pipeline: &Pipeline,
-        reading: &Reading,
-        formats: &[u16],
-        statement: bool,
-    ) -> Result<(), Problem> {
+    fn describe_statement(&mut self, pipeline: &Pipeline, entry: &Entry) -> Result<(), Problem> {
+        let types = own_types(entry);
         let mut bytes = Vec::new();
-        if statement {
-            // It has no parameters.
-            frames::frame(&mut bytes, b't', |out| out.extend_from_slice(&[0, 0]));
+        frames::frame(&mut bytes, b't', |out| {
+            out.extend_from_slice(&(types.len() as u16).to_be_bytes());
+            types.iter().for_each(|id| out.extend_from_slice(&id.to_be_bytes()));
+        });
+        let table = self.outcome(&pipeline.fetched, entry, &vec![Parameter::Null; types.len()])?.table;
+        if let Some(table) = &table {
+            entry.told.get_or_init(|| table.columns.as_slice().into());
         }
-        match self.outcome(&pipeline.fetched, reading)?.table {
+        self.describe_locally(bytes, table, &[]);
+        Ok(())
+    }
+
+    /// Answers a Describe, behind what is to be said before.
+    fn describe_locally(&mut self, mut bytes: Vec<u8>, table: Option<Arc<Answer>>, formats: &[u16]) {
+        match table {
             Some(table) => table::describe(&mut bytes, &table.columns, formats),
             None => bytes.extend_from_slice(&say::NO_DATA),
         }
         self.local(bytes, LocalEffect::Nothing);
-        Ok(())
     }
 
     fn execute(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<(), Problem> {
         let (name, limit) = self.read(messages::execute(frame))?;
         match pipeline.portal(name).cloned() {
-            Some(Portal::Local { reading, formats, sent }) => {
-                return self.execute_locally(pipeline, name, (&reading, &formats, sent), limit);
-            }
+            Some(Portal::Local(own)) => return self.execute_locally(pipeline, name, own, limit),
             Some(Portal::Cluster(reading)) => pipeline.executed.push(reading),
             None => {}
         }
@@ -362,29 +372,23 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn execute_locally(
-        &mut self,
-        pipeline: &mut Pipeline,
-        name: &str,
-        (reading, formats, sent): (&Arc<Reading>, &[u16], usize),
-        limit: u32,
-    ) -> Result<(), Problem> {
-        let outcome = self.outcome(&pipeline.fetched, reading)?;
+    fn execute_locally(&mut self, pipeline: &mut Pipeline, name: &str, own: Own, limit: u32) -> Result<(), Problem> {
+        let outcome = self.outcome(&pipeline.fetched, &own.entry, &own.parameters)?;
         let mut bytes = Vec::new();
         let mut suspended = false;
         let mut tag = outcome.tag;
         if let Some(table) = outcome.table {
-            let left = table.rows.len().saturating_sub(sent);
+            let left = table.rows.len().saturating_sub(own.sent);
             let n = if limit == 0 { left } else { left.min(limit as usize) };
-            for values in table.rows.iter().skip(sent).take(n) {
-                table::row(&mut bytes, &table.columns, formats, values);
+            for values in table.rows.iter().skip(own.sent).take(n) {
+                table::row(&mut bytes, &table.columns, &own.formats, values);
             }
             suspended = n < left;
             if tag == "SELECT" {
                 tag = format!("SELECT {n}");
             }
-            let portal = Portal::Local { reading: Arc::clone(reading), formats: formats.to_vec(), sent: sent + n };
-            pipeline.open(name, portal);
+            let sent = own.sent + n;
+            pipeline.open(name, Portal::Local(Own { sent, ..own }));
         }
         if suspended {
             bytes.extend_from_slice(&say::PORTAL_SUSPENDED);
@@ -404,7 +408,7 @@ impl Planner<'_> {
             self.local(say::CLOSE_COMPLETE.to_vec(), LocalEffect::Change(change));
             return Ok(());
         }
-        let local = matches!(pipeline.portal(name), Some(Portal::Local { .. }));
+        let local = matches!(pipeline.portal(name), Some(Portal::Local(_)));
         pipeline.portals.retain(|(known, _)| known != name);
         if local || self.carried.is_none() {
             self.local(say::CLOSE_COMPLETE.to_vec(), LocalEffect::Nothing);
@@ -415,8 +419,25 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn outcome(&self, fetched: &Fetched, reading: &Reading) -> Result<Outcome, Problem> {
-        outcome(&self.desk, fetched, reading)
+    /// What becomes of a statement about the gateway, with the columns that its client was told of.
+    fn outcome(&self, fetched: &Fetched, entry: &Entry, parameters: &[Parameter]) -> Result<Outcome, Problem> {
+        let mut outcome = outcome(&self.desk, fetched, &entry.reading, parameters)?;
+        if let Some(told) = entry.told.get()
+            && let Some(table) = outcome.table.take()
+        {
+            let table = table::conform(table, told);
+            outcome.table =
+                Some(table.ok_or_else(|| Problem::new(b"0A000", "cached plan must not change result type"))?);
+        }
+        Ok(outcome)
+    }
+}
+
+/// The types of the parameters of a statement about the gateway. Only those that ask have any.
+fn own_types(entry: &Entry) -> Vec<u32> {
+    match entry.reading.local {
+        Some(Local::Catalogue) => parameters::types(&entry.reading.text, &entry.prepared.types),
+        _ => Vec::new(),
     }
 }
 
@@ -435,7 +456,12 @@ pub struct Outcome {
 ///
 /// # Errors
 /// What the client is to be told if it cannot be answered.
-pub fn outcome(desk: &Desk<'_>, fetched: &Fetched, reading: &Reading) -> Result<Outcome, Problem> {
+pub fn outcome(
+    desk: &Desk<'_>,
+    fetched: &Fetched,
+    reading: &Reading,
+    parameters: &[Parameter],
+) -> Result<Outcome, Problem> {
     let done = |tag: &str, effect| Ok(Outcome { table: None, tag: tag.to_owned(), effect });
     match &reading.local {
         Some(Local::Set(name, value)) => {
@@ -453,7 +479,8 @@ pub fn outcome(desk: &Desk<'_>, fetched: &Fetched, reading: &Reading) -> Result<
         }
         Some(Local::Impossible(problem)) => Err(Problem::clone(problem)),
         Some(Local::Catalogue) | None => {
-            let answer = fetched.iter().find(|(text, _)| *text == reading.text).map(|(_, answer)| answer.clone());
+            let fits = |text: &Arc<str>, with: &[Parameter]| *text == reading.text && with == parameters;
+            let answer = fetched.iter().find(|(text, with, _)| fits(text, with)).map(|(_, _, answer)| answer.clone());
             let answer = answer.unwrap_or_else(|| Err(Problem::new(b"XX000", "the answer was not fetched")));
             Ok(Outcome { table: Some(answer?), tag: "SELECT".to_owned(), effect: LocalEffect::Nothing })
         }
@@ -536,7 +563,7 @@ mod tests {
     fn known(name: &str) -> Statements {
         let mut statements = Statements::new(10);
         let prepared = Arc::new(Prepared::new("select 1".into(), &[0, 0]));
-        let entry = Entry { prepared, reading: Arc::new(Reading::of("select 1")) };
+        let entry = Entry::new(prepared, Arc::new(Reading::of("select 1")));
         statements.change(Change { name: name.to_owned(), to: Some(entry) });
         statements
     }

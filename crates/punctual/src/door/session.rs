@@ -31,7 +31,7 @@ use super::standing::Standing;
 use super::statements::Statements;
 use super::table;
 use super::unit::{self, End, Next};
-use crate::catalog::{Answer, Question};
+use crate::catalog::{Answer, Parameter, Question};
 use crate::driver::fallback::Slot;
 use crate::link::{Link, Order, Report};
 use crate::relay::carried::Carried;
@@ -250,8 +250,8 @@ impl Session {
 
     /// A simple query about the gateway.
     async fn simple_locally(&mut self, reading: &Arc<Reading>) -> Result<(), Over> {
-        let fetched = self.fetch(std::slice::from_ref(reading)).await;
-        match self.with_desk(|desk, _| outcome(desk, &fetched, reading)) {
+        let fetched = self.fetch(&[(Arc::clone(reading), Vec::new())]).await;
+        match self.with_desk(|desk, _| outcome(desk, &fetched, reading, &[])) {
             Err(problem) => self.say(say::Severity::Error, &problem),
             Ok(mut outcome) => {
                 let out = &mut self.client.out;
@@ -358,21 +358,21 @@ impl Session {
     }
 
     /// Has questions about the gateway answered.
-    async fn fetch(&self, questions: &[Arc<Reading>]) -> Fetched {
+    async fn fetch(&self, questions: &[(Arc<Reading>, Vec<Parameter>)]) -> Fetched {
         let mut fetched = Fetched::new();
-        for reading in questions {
-            let is_new = !fetched.iter().any(|(text, _)| *text == reading.text);
+        for (reading, parameters) in questions {
+            let is_new = !fetched.iter().any(|(text, with, _)| *text == reading.text && with == parameters);
             if is_new && matches!(reading.local, Some(Local::Catalogue)) {
-                let answer = self.ask(reading).await;
-                fetched.push((Arc::clone(&reading.text), answer));
+                let answer = self.ask(reading, parameters).await;
+                fetched.push((Arc::clone(&reading.text), parameters.clone(), answer));
             }
         }
         fetched
     }
 
-    async fn ask(&self, reading: &Reading) -> Result<Arc<Answer>, Problem> {
+    async fn ask(&self, reading: &Reading, parameters: &[Parameter]) -> Result<Arc<Answer>, Problem> {
         let is_admin = self.shared.is_admin(&self.who.user);
-        let question = Question { sql: &reading.text, user: &self.who.user, is_admin };
+        let question = Question { sql: &reading.text, parameters, user: &self.who.user, is_admin };
         match self.shared.answers().answer(question).await {
             Ok(table) => Ok(Arc::new(table)),
             Err(error) => {
