@@ -115,7 +115,7 @@ impl Gateway {
         };
         let journal = journal::Writer::start(&settings.journal, opening).map_err(GatewayError::Journal)?;
         let metrics = Arc::new(Metrics::new());
-        let fallback = Fallback::new();
+        let fallback = Fallback::new(settings.policy.wait_limit);
         fallback.watch().map_err(GatewayError::Thread)?;
 
         let (link, reports) = Link::new();
@@ -132,8 +132,7 @@ impl Gateway {
         let answers = Arc::new(Catalog::new(link.clone()));
         let classes = settings.policy.classes.clone();
         let first = clock.now().micros() >> 4;
-        let shared = door::Shared::new(settings.gateway, settings.door.clone(), classes, first, answers)
-            .with_fallback(fallback, settings.policy.wait_limit);
+        let shared = door::Shared::new(settings.gateway, settings.door.clone(), classes, first, answers, fallback);
         let front = Arc::new(shared);
         let listening = tokio::spawn(door::serve(listener, link.clone(), front.clone()));
         let http = http_listener.as_ref().and_then(|listener| listener.local_addr().ok());

@@ -47,6 +47,33 @@ async fn slow(client: Client) -> (Client, tokio_postgres::Error) {
     (client, error)
 }
 
+#[test]
+#[cfg(feature = "embedded")]
+fn a_cluster_that_cannot_start_is_told_of_at_growing_intervals() {
+    let tables = tempfile::tempdir().expect("a temporary directory");
+    let cluster = format!("[[cluster]]\nname = \"bare\"\nkind = \"embedded\"\ntables = [{:?}]\n", tables.path());
+    let served = Served::start(&format!("[policy]\nretry_first = \"0s\"\nretry_most = \"1s\"\n{cluster}"));
+    let generation = |served: &Served| {
+        let clusters: serde_json::Value = serde_json::from_str(&served.get("/v1/clusters").1).expect("JSON");
+        clusters["clusters"][0]["generation"].as_u64()
+    };
+    while generation(&served) < Some(3) {
+        std::thread::yield_now();
+    }
+    let (status, log, _) = served.stop();
+    assert!(status.success(), "{log}");
+    let said: Vec<&str> = log.lines().filter(|line| line.contains("does not start")).collect();
+    assert!(
+        said.iter().all(|line| line.contains("ERROR") && line.contains("there are no Parquet files in it")),
+        "{log}"
+    );
+    let times: Vec<&str> =
+        said.iter().filter_map(|line| line.split("times=").nth(1)?.split_whitespace().next()).collect();
+    let expected: Vec<String> = (0..times.len()).map(|power| (1u64 << power).to_string()).collect();
+    assert_eq!(times, expected, "{log}");
+    assert!(times.len() >= 2 && log.matches("starting a cluster").count() == 1, "{log}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_dies_costs_its_own_queries_and_comes_back() {
     let served = Served::start(&("[policy]\nretry_first = \"10ms\"\n".to_owned() + SIMULATED));

@@ -35,6 +35,7 @@ use crate::sqlstate::Failure;
 use crate::statement::Query;
 
 pub(crate) use plan::Planned;
+pub use tables::check_tables;
 
 /// The one catalog, and the schema of the tables.
 const CATALOG: &str = "punctual";

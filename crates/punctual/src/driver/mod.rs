@@ -9,6 +9,7 @@
 //! Nothing here decides and nothing here waits for I/O: commands are handed to whoever carries them out. If the
 //! dispatcher panics, or a watchdog finds it stuck, sessions go on by the [`fallback`] and an alarm is raised.
 
+mod failures;
 pub mod fallback;
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual_core::check;
+use punctual_core::event::LossCause;
 use punctual_core::id::{ClusterId, Generation, QueryId, SessionId};
 use punctual_core::query::Ended;
 use punctual_core::time::{Span, Time};
@@ -25,6 +27,7 @@ use punctual_core::{Command, Dispatcher, Event};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
+use self::failures::Failures;
 use self::fallback::Fallback;
 use crate::clock::Clock;
 use crate::history;
@@ -61,6 +64,7 @@ pub struct Driver {
     /// What keeps clusters from being ready, as their providers said last.
     troubles: BTreeMap<ClusterId, String>,
     names: BTreeMap<ClusterId, Arc<str>>,
+    failures: Failures,
     classes: Vec<Arc<str>>,
     commands: Vec<Command>,
     broken: u64,
@@ -125,6 +129,7 @@ impl Driver {
             asking: Vec::new(),
             troubles: BTreeMap::new(),
             names: BTreeMap::new(),
+            failures: Failures::default(),
             classes,
             commands: Vec::new(),
             broken: 0,
@@ -192,7 +197,8 @@ impl Driver {
     fn notice(&mut self, cluster: ClusterId, generation: Generation, notice: Notice) {
         match notice {
             Notice::Ready(endpoint) => {
-                let name = self.names.get(&cluster).map_or(String::new(), |name| name.to_string());
+                let name = self.name(cluster);
+                self.failures.over(cluster);
                 tracing::info!(cluster = %cluster, name, address = %endpoint.address, "cluster is ready");
                 let pool = Pool::new(cluster, generation, name, endpoint, self.settings.door.clone());
                 if let Some(old) = self.pools.insert(cluster, Arc::new(pool)) {
@@ -203,7 +209,7 @@ impl Driver {
             }
             Notice::NotYet(detail) => self.trouble(cluster, detail),
             Notice::Lost(cause, detail) => {
-                tracing::warn!(cluster = %cluster, "cluster lost: {cause}: {detail}");
+                self.say_lost(cluster, cause, &detail);
                 self.drop_pool(cluster, generation);
                 self.trouble(cluster, format!("{cause}: {detail}"));
                 self.take(Event::ClusterLost { cluster, generation, cause });
@@ -214,6 +220,7 @@ impl Driver {
                 self.take(Event::ClusterRanAway { cluster, generation });
             }
             Notice::Stopped => {
+                self.failures.over(cluster);
                 self.drop_pool(cluster, generation);
                 self.troubles.remove(&cluster);
                 self.take(Event::ClusterStopped { cluster, generation });
@@ -240,6 +247,19 @@ impl Driver {
             format!("Cluster {}: {detail}.", self.names.get(cluster).map_or("?", |name| name))
         };
         Some(self.troubles.iter().map(one).take(TOLD).collect::<Vec<_>>().join(" ").into())
+    }
+
+    fn name(&self, cluster: ClusterId) -> String {
+        self.names.get(&cluster).map_or(String::new(), |name| name.to_string())
+    }
+
+    fn say_lost(&mut self, cluster: ClusterId, cause: LossCause, detail: &str) {
+        let name = self.name(cluster);
+        if cause != LossCause::StartFailed {
+            tracing::warn!(%cluster, name, "cluster lost: {cause}: {detail}");
+        } else if let Some(times) = self.failures.failed(cluster, detail) {
+            tracing::error!(%cluster, name, times, "a cluster does not start and is tried again: {detail}");
+        }
     }
 
     fn drop_pool(&mut self, cluster: ClusterId, generation: Generation) {
@@ -313,7 +333,9 @@ impl Driver {
             Command::Recall { query, .. } => self.order(query, Order::Recall { query }),
             Command::EndPin { session, because } => self.order_session(session, Order::EndPin { because }),
             Command::Start { cluster, generation, spec } => {
-                tracing::info!(%cluster, name = spec.name, "starting a cluster");
+                if self.failures.times(cluster) == 0 {
+                    tracing::info!(%cluster, name = spec.name, "starting a cluster");
+                }
                 self.names.insert(cluster, spec.name.as_str().into());
                 self.providers.start(cluster, generation, &spec);
             }
@@ -407,6 +429,7 @@ impl Driver {
         if self.names.len() > 4 * self.settings.policy.max_clusters as usize {
             let known: Vec<ClusterId> = self.dispatcher.view(now).clusters.iter().map(|c| c.id).collect();
             self.names.retain(|id, _| known.contains(id));
+            self.failures.keep(&known);
         }
     }
 }

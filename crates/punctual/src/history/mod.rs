@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 
 use ::parquet::errors::ParquetError;
 
+pub use crate::record::error::FileError;
 pub use log::Repair;
 pub use reader::{Reader, read};
 pub use row::{MAX_SQL, Names, Row};
@@ -51,14 +52,7 @@ const LOCK_FILE: &str = "history.lock";
 #[derive(Debug)]
 pub enum HistoryError {
     /// The operating system says no.
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// Why not.
-        cause: io::Error,
-    },
+    Io(FileError),
     /// Another writer has the directory.
     InUse {
         /// The directory.
@@ -131,15 +125,15 @@ pub enum HistoryError {
 impl HistoryError {
     /// Says what was tried with which file when it fails.
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> HistoryError + use<> {
-        let path = path.to_owned();
-        move |cause| HistoryError::Io { doing, path: path.clone(), cause }
+        let failed = FileError::of(doing, path);
+        move |cause| HistoryError::Io(failed(cause))
     }
 }
 
 impl fmt::Display for HistoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HistoryError::Io { doing, path, cause } => write!(f, "cannot {doing} {}: {cause}", path.display()),
+            HistoryError::Io(error) => error.fmt(f),
             HistoryError::InUse { dir } => write!(f, "another gateway writes its history to {}", dir.display()),
             HistoryError::NoHistory { dir } => write!(f, "there is no history in {}", dir.display()),
             HistoryError::NotHistory { file } => {
@@ -162,10 +156,16 @@ impl fmt::Display for HistoryError {
     }
 }
 
+impl From<FileError> for HistoryError {
+    fn from(error: FileError) -> HistoryError {
+        HistoryError::Io(error)
+    }
+}
+
 impl std::error::Error for HistoryError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            HistoryError::Io { cause, .. } => Some(cause),
+            HistoryError::Io(error) => error.source(),
             HistoryError::Parquet { cause, .. } => Some(cause),
             _ => None,
         }

@@ -6,6 +6,7 @@
 
 mod address;
 mod child;
+mod socket_dir;
 
 use std::collections::BTreeMap;
 
