@@ -6,6 +6,7 @@ pub mod check;
 mod demo;
 mod engine;
 mod explain;
+mod import;
 mod replay;
 mod serve;
 
@@ -39,6 +40,8 @@ enum Command {
     Replay(replay::Flags),
     /// Say why a query went where it went, of a running gateway or from its history
     Explain(explain::Flags),
+    /// Bring logs of other systems (Redshift, Snowflake, Trino, …) into history
+    Import(import::Flags),
     /// Run one cluster (what the gateway starts as a child process)
     Engine(engine::Flags),
 }
@@ -61,6 +64,7 @@ pub fn main() -> ExitCode {
         Command::Check(flags) => check::run(&flags, &mut std::io::stdout(), &mut std::io::stderr()).unwrap_or(FAILED),
         Command::Replay(flags) => replay::run(&flags),
         Command::Explain(flags) => explain::run(&flags),
+        Command::Import(flags) => import::run(&flags),
         Command::Engine(flags) => engine::run(&flags),
     };
     ExitCode::from(code)
