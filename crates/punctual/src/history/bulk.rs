@@ -118,7 +118,11 @@ impl Bulk {
     /// If it cannot be. Then it is as it was before.
     pub(crate) fn commit(mut self) -> Result<usize, HistoryError> {
         self.finish_sheet()?;
-        if self.added { self.move_in()? } else { self.take_name()? }
+        if self.added {
+            self.move_in()?
+        } else {
+            self.take_name()?
+        }
         self.committed = true;
         Ok(self.parts.len())
     }

@@ -34,10 +34,10 @@ use std::path::{Path, PathBuf};
 
 use ::parquet::errors::ParquetError;
 
+pub(crate) use self::parquet::caught;
 pub(crate) use bulk::Bulk;
 pub(crate) use columns::fingerprint_of;
 pub(crate) use hash::Key;
-pub(crate) use self::parquet::caught;
 pub use log::Repair;
 pub use reader::{Reader, read};
 pub use row::{MAX_SQL, Names, Row};

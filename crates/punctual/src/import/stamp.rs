@@ -100,7 +100,8 @@ fn of_day(time: &str) -> Option<i64> {
     if !known || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let micros = fraction.bytes().chain(*b"000000").take(6).fold(0, |micros, digit| micros * 10 + i64::from(digit - b'0'));
+    let micros =
+        fraction.bytes().chain(*b"000000").take(6).fold(0, |micros, digit| micros * 10 + i64::from(digit - b'0'));
     Some((hour * 60 + minute) * MINUTE + second * 1_000_000 + micros)
 }
 
@@ -148,8 +149,19 @@ mod tests {
     #[test]
     fn what_is_no_instant_says_why() {
         for text in [
-            "", "now", "2023-02-29", "2024-13-01", "2024-00-01", "2024-05-27 24:00:00", "2024-05-27 13", "2024-5-27",
-            "2024-05-27 13:45:61", "2024-05-27 13:45:02.12.3", "2024-05-27x13:45:02", "1716817502", "２０２４-05-27",
+            "",
+            "now",
+            "2023-02-29",
+            "2024-13-01",
+            "2024-00-01",
+            "2024-05-27 24:00:00",
+            "2024-05-27 13",
+            "2024-5-27",
+            "2024-05-27 13:45:61",
+            "2024-05-27 13:45:02.12.3",
+            "2024-05-27x13:45:02",
+            "1716817502",
+            "２０２４-05-27",
         ] {
             assert_eq!(micros(text, 0), Err(NotAStamp::Form), "{text}");
         }

@@ -27,7 +27,10 @@ pub(crate) struct Template {
 enum Piece {
     Plain(String),
     /// The value of a column, filled up with zeros to so many digits.
-    Column { name: String, digits: usize },
+    Column {
+        name: String,
+        digits: usize,
+    },
 }
 
 /// Why a name of files makes no sense.
@@ -44,7 +47,9 @@ pub(crate) enum TemplateError {
 impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TemplateError::Brace => f.write_str("a brace has no partner; write {{ or }} for one that stands for itself"),
+            TemplateError::Brace => {
+                f.write_str("a brace has no partner; write {{ or }} for one that stands for itself")
+            }
             TemplateError::Width(width) => write!(f, "{width:?} is no width; write {{column:02}} for two digits"),
             TemplateError::Constant => f.write_str("it names no column, as in queries/{template:02}.sql"),
         }

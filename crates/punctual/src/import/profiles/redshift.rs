@@ -45,10 +45,7 @@ const STL: Layout = Layout {
         must(Target::Sql, &["querytxt"]),
         may(Target::Status, &["aborted"]),
     ],
-    words: &[
-        ("aborted", "0", Meaning::Ended(Status::Finished)),
-        ("aborted", "1", Meaning::Ended(Status::Cancelled)),
-    ],
+    words: &[("aborted", "0", Meaning::Ended(Status::Finished)), ("aborted", "1", Meaning::Ended(Status::Cancelled))],
     escaped: true,
     ..PLAIN
 };

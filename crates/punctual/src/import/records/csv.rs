@@ -1,10 +1,13 @@
 //! CSV: a header, quotes, doubled quotes in quotes, line ends in quotes, any delimiter.
 //!
+//! Lines are counted here, since the library counts only those that end in a line feed, and none that is blank: line ends
+//! of two characters become one on the way in, also in quotes, and the last line gets one if it has none.
+//!
 //! A record may have fewer or more values than the header; then it is refused, and the next one is read. Bytes that are
 //! no UTF-8 become `�`. A quote that is never closed would make one record of the whole rest: it ends at
 //! [`MAX_RECORD`], with an error that says so, since nobody can know where the next record begins.
 
-use std::io::{self, BufReader};
+use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +39,7 @@ impl Lines {
         header: Option<&'static [&'static str]>,
     ) -> Result<Lines, ImportError> {
         let count = stream.count();
-        let bounded = Bounded { bytes: stream.bytes, left: MAX_RECORD };
+        let bounded = Bounded { bytes: stream.bytes, left: MAX_RECORD, held: false, last: b'\n' };
         let mut builder = ReaderBuilder::new();
         let reader = builder.has_headers(false).flexible(true).delimiter(delimiter).from_reader(bounded);
         let (columns, asked, line) = (Vec::new(), Vec::new(), ByteRecord::new());
@@ -68,7 +71,7 @@ impl Lines {
         if !std::mem::take(&mut self.first) && !self.advance()? {
             return Ok(Read::End);
         }
-        record.at = self.line.position().map_or(0, csv::Position::line);
+        record.at = self.first_line();
         if self.line.len() != self.columns.len() {
             let value = format!("{} instead of {}", self.line.len(), self.columns.len());
             return Ok(Read::Spoilt(Refusal::of(Reason::Width, value)));
@@ -82,6 +85,12 @@ impl Lines {
         Ok(Read::Record)
     }
 
+    /// The line that the record begins on: as many before the line that is next as the record has.
+    fn first_line(&self) -> u64 {
+        let within = self.line.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.reader.position().line().saturating_sub(within + 1).max(1)
+    }
+
     /// Reads the next line; false at the end.
     fn advance(&mut self) -> io::Result<bool> {
         self.reader.get_mut().left = MAX_RECORD;
@@ -92,21 +101,70 @@ impl Lines {
     }
 }
 
-/// A stream that ends with an error when one record has taken too much of it.
+/// A stream with plain line ends, which ends with an error when one record has taken too much of it.
 struct Bounded {
     bytes: BufReader<Box<dyn io::Read>>,
     left: usize,
+    /// True after a carriage return that may belong to a line feed.
+    held: bool,
+    last: u8,
 }
 
 impl io::Read for Bounded {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = self.left.min(buffer.len());
-        if most == 0 && !buffer.is_empty() {
+        let room = self.left.min(buffer.len());
+        if room < 2 {
             let why = "a record is larger than 64 MiB: a quote that is not closed makes one of all that follows";
             return Err(io::Error::other(why));
         }
-        let read = self.bytes.read(&mut buffer[..most])?;
-        self.left -= read;
-        Ok(read)
+        let mut filled = 0;
+        while filled == 0 {
+            let window = self.bytes.fill_buf()?;
+            if window.is_empty() {
+                // What was held, and a last line end.
+                filled = self.end(buffer);
+                break;
+            }
+            let mut taken = 0;
+            for byte in window {
+                // Each byte may bring the one that is held with it.
+                if filled + 2 > room {
+                    break;
+                }
+                if std::mem::take(&mut self.held) && *byte != b'\n' {
+                    buffer[filled] = b'\r';
+                    filled += 1;
+                }
+                if *byte == b'\r' {
+                    self.held = true;
+                } else {
+                    buffer[filled] = *byte;
+                    filled += 1;
+                }
+                taken += 1;
+            }
+            self.bytes.consume(taken);
+        }
+        if filled > 0 {
+            self.last = buffer[filled - 1];
+        }
+        self.left -= filled;
+        Ok(filled)
+    }
+}
+
+impl Bounded {
+    /// What comes after the last byte.
+    fn end(&mut self, buffer: &mut [u8]) -> usize {
+        let mut filled = 0;
+        if std::mem::take(&mut self.held) {
+            buffer[filled] = b'\r';
+            filled += 1;
+        }
+        if filled > 0 || self.last != b'\n' {
+            buffer[filled] = b'\n';
+            filled += 1;
+        }
+        filled
     }
 }

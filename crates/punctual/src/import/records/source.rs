@@ -39,12 +39,6 @@ impl Stream {
     pub(super) fn count(&self) -> Arc<AtomicU64> {
         self.count.clone()
     }
-
-    #[cfg(test)]
-    pub(super) fn of(bytes: &[u8]) -> Stream {
-        let bytes: Box<dyn Read> = Box::new(Cursor::new(bytes.to_vec()));
-        Stream { bytes: BufReader::new(bytes), count: Arc::default() }
-    }
 }
 
 /// Opens a file. Parquet that is packed is unpacked into the directory of temporary files.
