@@ -121,7 +121,6 @@ impl io::Read for Bounded {
         while filled == 0 {
             let window = self.bytes.fill_buf()?;
             if window.is_empty() {
-                // What was held, and a last line end.
                 filled = self.end(buffer);
                 break;
             }
@@ -154,17 +153,12 @@ impl io::Read for Bounded {
 }
 
 impl Bounded {
-    /// What comes after the last byte.
+    /// What comes after the last byte: a line end, unless that was one.
     fn end(&mut self, buffer: &mut [u8]) -> usize {
-        let mut filled = 0;
-        if std::mem::take(&mut self.held) {
-            buffer[filled] = b'\r';
-            filled += 1;
+        if !std::mem::take(&mut self.held) && self.last == b'\n' {
+            return 0;
         }
-        if filled > 0 || self.last != b'\n' {
-            buffer[filled] = b'\n';
-            filled += 1;
-        }
-        filled
+        buffer[0] = b'\n';
+        1
     }
 }
