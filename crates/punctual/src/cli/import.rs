@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{FAILED, Format, USAGE, failed};
-use crate::import::{self, ImportError, Meaning, Plan, Progress, Report, Template, flags, grouped};
+use crate::import::{self, ImportError, Meaning, Plan, Profile, Progress, Report, Template, flags, grouped};
 use crate::settings::RecordSql;
 
 /// Bring logs of other systems into history.
@@ -19,7 +19,7 @@ use crate::settings::RecordSql;
 #[command(after_long_help = LONG_HELP)]
 pub(super) struct Flags {
     /// What the files are
-    #[arg(value_parser = PossibleValuesParser::new(flags::PROFILES.map(|profile| profile.name)))]
+    #[arg(value_parser = profiles())]
     profile: String,
     /// The files: CSV, JSON lines or Parquet, each also in gzip
     #[arg(required = true, value_name = "FILE")]
@@ -76,6 +76,12 @@ enum Keep {
     Shape,
     /// Nothing but the fingerprint
     None,
+}
+
+/// The profiles by name, with what each reads.
+fn profiles() -> PossibleValuesParser {
+    let value = |profile: &Profile| PossibleValue::new(profile.name).help(profile.about);
+    PossibleValuesParser::new(flags::PROFILES.map(value))
 }
 
 fn template(text: &str) -> Result<Template, String> {

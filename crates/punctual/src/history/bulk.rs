@@ -25,15 +25,19 @@ use crate::record::append::claim;
 /// The directory aside, in a history that is added to.
 const ASIDE: &str = "importing";
 
+/// The directory for temporary files, in the one aside.
+const SCRATCH: &str = "scratch";
+
 /// Rows on their way into a history. Dropped before [`Bulk::commit`] it leaves nothing.
 pub(crate) struct Bulk {
     target: PathBuf,
     aside: PathBuf,
+    scratch: PathBuf,
     /// True if the target is a history already.
     added: bool,
     sheet: Option<(Hour, Sheet)>,
     parts: Vec<Part>,
-    /// What no history was named before: removed unless it becomes one.
+    /// Held until all is done.
     locks: Vec<File>,
     committed: bool,
 }
@@ -64,6 +68,7 @@ impl Bulk {
         locks.push(claimed(&aside)?);
         let bulk = Bulk {
             target: target.to_owned(),
+            scratch: aside.join(SCRATCH),
             aside,
             added: found,
             sheet: None,
@@ -72,12 +77,13 @@ impl Bulk {
             committed: false,
         };
         bulk.sweep().map_err(HistoryError::io("empty", &bulk.aside))?;
+        fs::create_dir(&bulk.scratch).map_err(HistoryError::io("make", &bulk.scratch))?;
         Ok(bulk)
     }
 
-    /// A directory for temporary files, on the same disk. It goes when this does.
+    /// A directory for temporary files, on the same disk. It goes before the history is complete.
     pub(crate) fn scratch(&self) -> &Path {
-        &self.aside
+        &self.scratch
     }
 
     /// The key that the history's texts are hashed with.
@@ -118,6 +124,7 @@ impl Bulk {
     /// If it cannot be. Then it is as it was before.
     pub(crate) fn commit(mut self) -> Result<usize, HistoryError> {
         self.finish_sheet()?;
+        fs::remove_dir_all(&self.scratch).map_err(HistoryError::io("remove", &self.scratch))?;
         if self.added {
             self.move_in()?
         } else {
@@ -159,9 +166,11 @@ impl Bulk {
     /// Removes all but the lock from the directory aside.
     fn sweep(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.aside)? {
-            let entry = entry?;
-            if entry.file_name() != LOCK_FILE {
-                fs::remove_file(entry.path())?;
+            let path = entry?.path();
+            if path.is_dir() {
+                fs::remove_dir_all(path)?;
+            } else if path.file_name().is_none_or(|name| name != LOCK_FILE) {
+                fs::remove_file(path)?;
             }
         }
         Ok(())
@@ -229,6 +238,7 @@ mod tests {
         let target = dir.path().join("a/h");
         let mut bulk = Bulk::begin(&target, false).unwrap();
         [1, 2, HOUR, HOUR + 1].into_iter().for_each(|at| bulk.push(row(at)).unwrap());
+        fs::write(bulk.scratch().join("run"), b"temporary").unwrap();
         assert!(!target.exists());
         assert_eq!(bulk.commit().unwrap(), 2);
         assert_eq!(rows(&target), [1, 2, HOUR, HOUR + 1]);
@@ -251,7 +261,7 @@ mod tests {
     fn what_a_crash_left_is_swept_by_the_next_import() {
         let dir = tempfile::tempdir().unwrap();
         let aside = dir.path().join(".h.importing");
-        fs::create_dir(&aside).unwrap();
+        fs::create_dir_all(aside.join(SCRATCH).join("more")).unwrap();
         fs::write(aside.join("history-1970-01-01T00.parquet"), b"half").unwrap();
         let mut bulk = Bulk::begin(&dir.path().join("h"), false).unwrap();
         bulk.push(row(HOUR)).unwrap();

@@ -202,13 +202,13 @@ const GIVEN: usize = 1 << 20;
 /// The first layout that fits, or else the one that comes nearest: its missing columns are complained of.
 fn choose(profile: &Profile, mapping: &[Source], columns: &[String]) -> &'static Layout {
     static MAPPED: Layout = Layout { identity: Identity::Column, ..PLAIN };
-    let there = |name: &&str| name.starts_with('@') || columns.iter().any(|column| column.eq_ignore_ascii_case(name));
+    let there = |name: &str| name.starts_with('@') || columns.iter().any(|column| column.eq_ignore_ascii_case(name));
     let missing = |layout: &&Layout| {
         let needed = layout.fields.iter().filter(|field| field.needed);
         let open = needed.filter(|field| !mapping.iter().any(|source| source.target == field.target));
         open.filter(|field| {
             let mut same = layout.fields.iter().filter(|other| other.target == field.target);
-            !same.any(|other| other.columns.iter().all(|name| there(&name)))
+            !same.any(|other| other.columns.iter().all(|name| there(name)))
         })
         .count()
     };

@@ -280,7 +280,7 @@ impl Import<'_> {
         let Import { stop, tell, sorter, mut report, bytes, of_bytes, .. } = self;
         let mut rows = sorter.finish().map_err(spilt)?;
         let mut written = 0u64;
-        while let Some(row) = rows.next() {
+        for row in rows.by_ref() {
             bulk.push(row.map_err(spilt)?)?;
             written += 1;
             if written.is_multiple_of(TURN) {

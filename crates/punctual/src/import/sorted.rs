@@ -27,6 +27,9 @@ const MERGED: usize = 64;
 /// Why rows could not be sorted: with which file, and the cause.
 pub(crate) type SpillError = (PathBuf, io::Error);
 
+/// What the logged form of a row leaves out: its split and the published prediction.
+type Extra = (Option<String>, Option<Span>);
+
 /// Takes rows in any order.
 pub(crate) struct Sorter {
     dir: PathBuf,
@@ -234,8 +237,9 @@ impl Run {
         }
         self.scratch.resize(u32::from_le_bytes(length) as usize, 0);
         self.reader.read_exact(&mut self.scratch).map_err(|cause| (self.path.clone(), cause))?;
-        let read: Result<(Row, (Option<String>, Option<Span>)), _> = postcard::from_bytes(&self.scratch);
-        let (row, (split, published)) = read.map_err(|cause| (self.path.clone(), io::Error::other(cause)))?;
+        let failed = |cause| (self.path.clone(), io::Error::other(cause));
+        let (row, extra) = postcard::from_bytes::<(Row, Extra)>(&self.scratch).map_err(failed)?;
+        let (split, published) = extra;
         Ok(Some(Row { split: split.map(Arc::from), published, ..row }))
     }
 }

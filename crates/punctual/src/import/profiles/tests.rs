@@ -182,6 +182,16 @@ fn trino_events() {
 }
 
 #[test]
+fn a_first_line_that_is_broken_does_not_hide_what_the_file_is() {
+    let event =
+        r#"{"metadata":{"query":"select 1"},"createTime":"2024-05-27T13:45:02Z","endTime":"2024-05-27T13:45:03Z"}"#;
+    let bench = Bench::new("trino", "", &[format!("{{\"meta\n{event}\n").as_bytes()]);
+    let report = bench.run().unwrap();
+    assert_eq!((report.files[0].layout, report.kept, report.dropped), ("HTTP event listener", 1, 1));
+    assert!(report.examples[0].at.ends_with("a.csv:1"), "{report}");
+}
+
+#[test]
 fn clickhouse_query_log() {
     let (report, rows) = import(
         "clickhouse",

@@ -1,5 +1,6 @@
 //! JSON lines: an object on each line. `a.b` asks for what is in `a`, if there is nothing of the whole name.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +14,9 @@ use crate::import::refusal::{Reason, Refusal};
 /// How deep names are looked for.
 const DEPTH: usize = 4;
 
+/// Lines that are looked at for the first object.
+const FIRST: usize = 100;
+
 /// JSON lines that are being read.
 pub(super) struct Lines {
     stream: Stream,
@@ -22,8 +26,8 @@ pub(super) struct Lines {
     seen: Vec<bool>,
     line: Vec<u8>,
     number: u64,
-    /// What the first line held, until it is asked for.
-    first: Option<Line>,
+    /// What the first lines held, up to the first object, until they are asked for.
+    first: VecDeque<(u64, Line)>,
 }
 
 /// What a line was.
@@ -37,12 +41,18 @@ impl Lines {
     pub(super) fn open(stream: Stream) -> io::Result<Lines> {
         let count = stream.count();
         let (columns, asked, seen, line) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut lines = Lines { stream, count, columns, asked, seen, line, number: 0, first: None };
-        let first = lines.read()?;
-        if let Line::Object(object) = &first {
-            flatten(object, "", DEPTH, &mut lines.columns);
+        let mut lines = Lines { stream, count, columns, asked, seen, line, number: 0, first: VecDeque::new() };
+        while lines.first.len() < FIRST {
+            let line = lines.read()?;
+            if let Line::Object(object) = &line {
+                flatten(object, "", DEPTH, &mut lines.columns);
+            }
+            let spoilt = matches!(line, Line::Spoilt(_));
+            lines.first.push_back((lines.number, line));
+            if !spoilt {
+                break;
+            }
         }
-        lines.first = Some(first);
         Ok(lines)
     }
 
@@ -64,8 +74,14 @@ impl Lines {
     }
 
     pub(super) fn next(&mut self, record: &mut Record) -> io::Result<Read> {
-        let line = self.first.take().map_or_else(|| self.read(), Ok)?;
-        record.at = self.number;
+        let (number, line) = match self.first.pop_front() {
+            Some(first) => first,
+            None => {
+                let line = self.read()?;
+                (self.number, line)
+            }
+        };
+        record.at = number;
         let object = match line {
             Line::Object(object) => object,
             Line::Spoilt(refusal) => return Ok(Read::Spoilt(refusal)),
