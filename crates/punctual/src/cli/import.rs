@@ -1,6 +1,6 @@
 //! `punctual import`: logs of other systems into history.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -150,13 +150,15 @@ fn plan(flags: &Flags) -> Result<Plan, String> {
 }
 
 fn finish(report: &Report, format: Format) -> u8 {
-    match format {
-        Format::Text => println!("{report}"),
+    let text = match format {
+        Format::Text => report.to_string(),
         Format::Json => match serde_json::to_string(report) {
-            Ok(json) => println!("{json}"),
+            Ok(json) => json,
             Err(error) => return failed(&error, FAILED),
         },
-    }
+    };
+    // The history is there, whether or not anyone still reads what is said of it.
+    let _ = writeln!(std::io::stdout(), "{text}");
     if report.kept == 0 {
         return failed(&"no row was kept; nothing was written", FAILED);
     }
