@@ -21,6 +21,7 @@ mod extended;
 pub mod generated;
 mod refuse;
 mod rows;
+pub mod scale;
 #[cfg(feature = "datafusion")]
 mod scratch;
 mod server;
@@ -40,6 +41,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+#[cfg(feature = "datafusion")]
+pub use embedded::check_tables;
 pub use server::{EngineError, run};
 
 /// What [`run`] serves, and how.

@@ -23,6 +23,7 @@ use tpcdsgen_arrow::{
 };
 
 use crate::generated::{self, DataError, Rows, Step, Table};
+use crate::scale;
 
 /// The twenty-four tables, what does not grow first.
 static TABLES: [Table; 24] = [
@@ -58,31 +59,16 @@ static TABLES: [Table; 24] = [
     Table { name: "inventory", rows: |sf| rows(Of::Inventory, sf, 1.0, InventoryArrow::new) },
 ];
 
-/// What [`is_scale_factor`] takes.
-const ALLOWED: &str = "a number from 0.01 to 1, a whole number up to 10, or 100, 300 or 1000";
-
 /// The directory of the twenty-four tables at `scale_factor` (1 is about 1 GB of raw data), below `dir`. Makes
 /// them if they are not there yet, and calls `report` as it goes.
 ///
 /// # Errors
-/// If the scale factor is not from 0.01 to 1, a whole number up to 10, 100, 300 or 1000, or something cannot be
-/// written.
+/// If there is no data of that [scale factor](scale::is_tpcds), or something cannot be written.
 pub fn ensure(dir: &Path, scale_factor: f64, report: &mut dyn FnMut(Step)) -> Result<PathBuf, DataError> {
-    if !is_scale_factor(scale_factor) {
-        return Err(DataError::ScaleFactor { given: scale_factor, allowed: ALLOWED });
+    if !scale::is_tpcds(scale_factor) {
+        return Err(DataError::ScaleFactor { given: scale_factor, allowed: scale::TPCDS });
     }
     generated::ensure(dir, "tpcds", &TABLES, scale_factor, report)
-}
-
-/// True if there is data of this scale factor.
-///
-/// Below 0.01 nothing shrinks any more. Above 1 the generator drops what follows the point where it counts sales
-/// but not where it counts customers: 1.5 would be the sales of 1 by more customers. Above 10 it counts customers
-/// right only where the specification lists them: 11 would have fewer than 10.
-fn is_scale_factor(given: f64) -> bool {
-    (0.01..=1.0).contains(&given)
-        || (given.fract() == 0.0 && (1.0..=10.0).contains(&given))
-        || [100.0, 300.0, 1000.0].contains(&given)
 }
 
 /// The rows of a table of which the generator counts units with `lines` rows each on average: a row, or a sale of
@@ -264,6 +250,5 @@ mod tests {
             let refused = ensure(Path::new("/nonexistent"), given, &mut |_| ());
             assert!(matches!(refused, Err(DataError::ScaleFactor { .. })), "{given}");
         }
-        assert!([0.01, 0.1, 1.0, 2.0, 10.0, 1000.0].into_iter().all(is_scale_factor));
     }
 }

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 #[cfg(feature = "embedded")]
 use punctual_engine::generated::{DataError, Step};
 
+#[cfg(feature = "embedded")]
+use crate::print;
 use crate::settings::{Cluster, ClusterKind, Tables};
 
 /// Why the data could not be made.
@@ -81,7 +83,7 @@ fn generate(name: &'static str, scale_factor: f64, ensure: Ensure) -> Result<Pat
         if bar.message() != step.table {
             bar.set_message(step.table);
             if bar.is_hidden() {
-                eprintln!("generating {name} at scale factor {scale_factor}: {}", step.table);
+                print::aside(format_args!("generating {name} at scale factor {scale_factor}: {}", step.table));
             }
         }
         bar.set_length(step.expected);

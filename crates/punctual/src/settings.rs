@@ -133,7 +133,7 @@ pub enum Tables {
     },
     /// TPC-DS, generated once into the cache.
     Tpcds {
-        /// 1 is about a gigabyte of text. From 0.01 to 1, a whole number up to 10, or 100, 300 or 1000.
+        /// 1 is about a gigabyte of text. One of those that [there are](punctual_engine::scale::is_tpcds).
         scale_factor: f64,
     },
 }

@@ -30,9 +30,9 @@ struct Silent {
 impl Silent {
     async fn start(wait_limit: Span) -> Silent {
         let (link, reports) = Link::new();
-        let fallback = Fallback::new();
-        let shared = Shared::new(1, Door::default(), Class::built_in(), 1, Arc::new(FixedAnswers))
-            .with_fallback(Arc::clone(&fallback), wait_limit);
+        let fallback = Fallback::new(wait_limit);
+        let answers = Arc::new(FixedAnswers);
+        let shared = Shared::new(1, Door::default(), Class::built_in(), 1, answers, Arc::clone(&fallback));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let port = listener.local_addr().expect("it is bound").port();
         tokio::spawn(serve(listener, link, Arc::new(shared)));

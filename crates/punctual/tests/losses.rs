@@ -47,6 +47,33 @@ async fn slow(client: Client) -> (Client, tokio_postgres::Error) {
     (client, error)
 }
 
+#[test]
+#[cfg(feature = "embedded")]
+fn a_cluster_that_cannot_start_is_told_of_at_growing_intervals() {
+    let tables = tempfile::tempdir().expect("a temporary directory");
+    let cluster = format!("[[cluster]]\nname = \"bare\"\nkind = \"embedded\"\ntables = [{:?}]\n", tables.path());
+    let served = Served::start(&format!("[policy]\nretry_first = \"0s\"\nretry_most = \"1s\"\n{cluster}"));
+    let generation = |served: &Served| {
+        let clusters: serde_json::Value = serde_json::from_str(&served.get("/v1/clusters").1).expect("JSON");
+        clusters["clusters"][0]["generation"].as_u64()
+    };
+    while generation(&served) < Some(3) {
+        std::thread::yield_now();
+    }
+    let (status, log, _) = served.stop();
+    assert!(status.success(), "{log}");
+    let said: Vec<&str> = log.lines().filter(|line| line.contains("does not start")).collect();
+    assert!(
+        said.iter().all(|line| line.contains("ERROR") && line.contains("there are no Parquet files in it")),
+        "{log}"
+    );
+    let times: Vec<&str> =
+        said.iter().filter_map(|line| line.split("times=").nth(1)?.split_whitespace().next()).collect();
+    let expected: Vec<String> = (0..times.len()).map(|power| (1u64 << power).to_string()).collect();
+    assert_eq!(times, expected, "{log}");
+    assert!(times.len() >= 2 && log.matches("starting a cluster").count() == 1, "{log}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_dies_costs_its_own_queries_and_comes_back() {
     let served = Served::start(&("[policy]\nretry_first = \"10ms\"\n".to_owned() + SIMULATED));
@@ -132,5 +159,22 @@ async fn clients_that_vanish_leave_no_slot_taken() {
     let all: Vec<_> = (0..8).map(|_| client.simple_query(QUICK)).collect();
     for answer in futures::future::join_all(all).await {
         answer.expect("every slot is free");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_a_cluster_in_vain_is_told_what_is_wrong_with_it() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
+    let cluster = format!("[[cluster]]\nname = \"pg\"\nkind = \"postgres\"\naddress = \"{closed}\"\n");
+    let served = Served::start(&("[policy]\nwait_limit = \"300ms\"\n".to_owned() + &cluster));
+    let client = served.client("test").await;
+    let (query, parse) = (client.simple_query(QUICK).await, client.prepare("select 1").await);
+    for (error, expected) in [(query.expect_err("no cluster"), "53300"), (parse.expect_err("no cluster"), "57P03")] {
+        assert_eq!(code(&error), Some(expected), "{error}");
+        let detail = error.as_db_error().and_then(|error| error.detail()).unwrap_or_default();
+        assert!(
+            detail.starts_with(&format!("Cluster pg: connecting to {closed} failed: Connection refused")),
+            "{detail}"
+        );
     }
 }

@@ -35,6 +35,7 @@ use crate::sqlstate::Failure;
 use crate::statement::Query;
 
 pub(crate) use plan::Planned;
+pub use tables::check_tables;
 
 /// The one catalog, and the schema of the tables.
 const CATALOG: &str = "punctual";
@@ -122,6 +123,10 @@ impl Drop for Workers {
 }
 
 impl Session {
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.shared.activity
+    }
+
     pub(crate) async fn prepare(&self, query: &Query, hints: Vec<Option<Type>>) -> Result<Prepared, Failure> {
         execute::prepare(self.context.state(), self.shared.clone(), query.clone(), hints).await
     }

@@ -3,6 +3,7 @@
 //! What is wrong with a directory or a file is found before anyone connects, and said with its name: a
 //! cluster that starts can answer.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,16 +18,25 @@ use crate::EngineError;
 
 const EXTENSION: &str = "parquet";
 
+/// Finds what would keep a cluster over these directories from starting, as far as that shows without starting one.
+///
+/// # Errors
+/// With what its start would fail for.
+pub fn check_tables(directories: &[PathBuf]) -> Result<(), EngineError> {
+    let mut names = BTreeSet::new();
+    for directory in directories {
+        for (name, path, _) in sound(directory)? {
+            if !names.insert(name.clone()) {
+                return Err(wrong(&path, format!("there is a table \"{name}\" already")));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Makes every `NAME.parquet` and every directory `NAME` of Parquet files in `directory` the table `NAME`.
 pub(crate) async fn register(context: &SessionContext, directory: &Path) -> Result<(), EngineError> {
-    let tables = find(directory)?;
-    if tables.is_empty() {
-        return Err(wrong(directory, "there are no Parquet files in it"));
-    }
-    for (name, path, files) in tables {
-        for file in &files {
-            check(file)?;
-        }
+    for (name, path, _) in sound(directory)? {
         let known = context
             .table_exist(TableReference::bare(name.as_str()))
             .map_err(|error| wrong(&path, error.strip_backtrace()))?;
@@ -39,6 +49,16 @@ pub(crate) async fn register(context: &SessionContext, directory: &Path) -> Resu
             .map_err(|error| wrong(&path, error.strip_backtrace()))?;
     }
     Ok(())
+}
+
+/// The tables of a directory, all of whose files can be read; there is at least one.
+fn sound(directory: &Path) -> Result<Vec<(String, PathBuf, Vec<PathBuf>)>, EngineError> {
+    let tables = find(directory)?;
+    if tables.is_empty() {
+        return Err(wrong(directory, "there are no Parquet files in it"));
+    }
+    tables.iter().flat_map(|(_, _, files)| files).try_for_each(|file| check(file))?;
+    Ok(tables)
 }
 
 /// The tables of a directory: name, path, files. Sorted by name.

@@ -7,13 +7,13 @@ use punctual_core::route::Routing;
 use punctual_core::time::Span;
 use tokio::sync::watch;
 
-use super::{FAILED, Format, failed};
+use super::{FAILED, Format, Stop};
 use crate::demo::report::Report;
 use crate::demo::workload::Clusters;
 use crate::demo::{self, Plan};
 use crate::gateway::Gateway;
 use crate::settings::{ClusterKind, Settings, Tables};
-use crate::{config, prepare};
+use crate::{config, prepare, print};
 
 #[derive(Debug, Args)]
 pub(super) struct Flags {
@@ -71,20 +71,15 @@ fn scale_factor(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(super) fn run(flags: &Flags) -> u8 {
+pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
-    let settings = match settings(flags) {
-        Ok(settings) => settings,
-        Err(error) => return failed(&error, FAILED),
-    };
-    match super::runtime().and_then(|runtime| runtime.block_on(show(flags, settings))) {
-        Ok(()) => 0,
-        Err(error) => failed(&error, FAILED),
-    }
+    let settings = settings(flags)?;
+    super::runtime()?.block_on(show(flags, settings))?;
+    Ok(0)
 }
 
 /// The gateway of a configuration that nobody wrote, on free ports, with its clusters' data in place.
-fn settings(flags: &Flags) -> Result<Settings, String> {
+fn settings(flags: &Flags) -> Result<Settings, Stop> {
     let mut settings = config::default_settings();
     settings.listen.set_port(0);
     settings.http = settings.http.map(|address| std::net::SocketAddr::new(address.ip(), 0));
@@ -97,11 +92,11 @@ fn settings(flags: &Flags) -> Result<Settings, String> {
             _ => {}
         }
     }
-    prepare::tables(&mut settings.clusters).map_err(|error| error.to_string())?;
+    prepare::tables(&mut settings.clusters).map_err(Stop::failed)?;
     Ok(settings)
 }
 
-async fn show(flags: &Flags, settings: Settings) -> Result<(), String> {
+async fn show(flags: &Flags, settings: Settings) -> Result<(), Stop> {
     let stop = stop_on_interrupt();
     let plan = Plan {
         length: Span::from_secs(flags.seconds),
@@ -117,14 +112,16 @@ async fn show(flags: &Flags, settings: Settings) -> Result<(), String> {
     for policy in policies {
         let settings = with_records(&settings, flags)?;
         let run = demo::run(&plan, policy, settings, stop.clone()).await;
-        let (report, gateway) = run.map_err(|error| error.to_string())?;
-        if flags.format == Format::Text {
-            println!("{report}\n");
-        }
-        if flags.keep && !*stop.borrow() {
+        let (report, gateway) = run.map_err(Stop::failed)?;
+        let printed = match flags.format {
+            Format::Text => print::line(format_args!("{report}\n")),
+            Format::Json => Ok(()),
+        };
+        if printed.is_ok() && flags.keep && !*stop.borrow() {
             keep(&gateway, stop.clone()).await;
         }
-        gateway.stop(Span::from_secs(5)).await.map_err(|error| error.to_string())?;
+        gateway.stop(Span::from_secs(5)).await.map_err(Stop::failed)?;
+        printed?;
         reports.push(report);
         if *stop.borrow() {
             break;
@@ -134,9 +131,10 @@ async fn show(flags: &Flags, settings: Settings) -> Result<(), String> {
 }
 
 /// The same settings with a fresh place for history and journal.
-fn with_records(settings: &Settings, flags: &Flags) -> Result<Settings, String> {
+fn with_records(settings: &Settings, flags: &Flags) -> Result<Settings, Stop> {
     let state = flags.state_dir.clone().unwrap_or_else(prepare::state_dir);
-    let dir = demo::run_dir(&state).map_err(|error| format!("making a directory in {}: {error}", state.display()))?;
+    let dir = demo::run_dir(&state)
+        .map_err(|error| Stop::failed(format_args!("making a directory in {}: {error}", state.display())))?;
     let mut settings = settings.clone();
     settings.history.dir = dir.join("history");
     settings.journal.dir = dir.join("journal");
@@ -144,31 +142,27 @@ fn with_records(settings: &Settings, flags: &Flags) -> Result<Settings, String> 
 }
 
 async fn keep(gateway: &Gateway, mut stop: watch::Receiver<bool>) {
-    eprintln!("the gateway stays up until Ctrl-C:");
-    eprintln!("  psql -h {} -p {} -d demo", gateway.address.ip(), gateway.address.port());
+    print::aside("the gateway stays up until Ctrl-C:");
+    print::aside(format_args!("  psql -h {} -p {} -d demo", gateway.address.ip(), gateway.address.port()));
     if let Some(http) = gateway.http {
-        eprintln!("  curl http://{http}/metrics");
+        print::aside(format_args!("  curl http://{http}/metrics"));
     }
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-fn finish(flags: &Flags, reports: &[Report]) -> Result<(), String> {
-    match flags.format {
-        Format::Json => {
-            let json = match reports {
-                [one] if !flags.compare => serde_json::to_string(one),
-                all => serde_json::to_string(&serde_json::json!({ "policies": all })),
-            };
-            println!("{}", json.map_err(|error| error.to_string())?);
-        }
-        Format::Text => {
-            let Some(last) = reports.last() else { return Ok(()) };
-            println!("What to try next:");
-            println!("  punctual demo --compare                 the same arrivals under every policy");
-            println!("  punctual demo --keep                    then look around with psql");
-            println!("  punctual replay {}", last.journal.display());
-            println!("  punctual serve -c punctual.toml         in front of your own clusters");
-        }
+fn finish(flags: &Flags, reports: &[Report]) -> Result<(), Stop> {
+    match (flags.format, reports) {
+        (Format::Json, [one]) if !flags.compare => print::json(one)?,
+        (Format::Json, all) => print::json(&serde_json::json!({ "policies": all }))?,
+        (Format::Text, []) => {}
+        (Format::Text, [.., last]) => print::line(format_args!(
+            "What to try next:\n\
+             \x20 punctual demo --compare                 the same arrivals under every policy\n\
+             \x20 punctual demo --keep                    then look around with psql\n\
+             \x20 punctual replay {}\n\
+             \x20 punctual serve -c punctual.toml         in front of your own clusters",
+            last.journal.display()
+        ))?,
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use punctual_core::tag::parse_span;
 use punctual_engine::{Kind, Listen, Options, Secret, Simulated};
 
-use super::{FAILED, USAGE, failed};
+use super::Stop;
 
 #[derive(Debug, Args)]
 pub(super) struct Flags {
@@ -50,20 +50,22 @@ pub(super) struct Flags {
     time_scale: f64,
 }
 
-pub(super) fn run(flags: &Flags) -> u8 {
+pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
     if !(flags.time_scale.is_finite() && flags.time_scale > 0.0) {
-        return failed(&format_args!("--time-scale {} is not a positive number", flags.time_scale), USAGE);
+        return Err(Stop::usage(format_args!("--time-scale {} is not a positive number", flags.time_scale)));
     }
     let secret = match flags.secret_on_stdin.then(read_secret) {
         None => Secret::None,
         Some(Ok(secret)) => Secret::Password(secret),
-        Some(Err(error)) => return failed(&format_args!("reading the secret from standard input: {error}"), FAILED),
+        Some(Err(error)) => {
+            return Err(Stop::failed(format_args!("reading the secret from standard input: {error}")));
+        }
     };
     let listen = match (&flags.socket_dir, flags.listen) {
         (Some(dir), _) => Listen::Unix(dir.clone()),
         (None, Some(address)) => Listen::Tcp(address),
-        (None, None) => return failed(&"--socket-dir or --listen is needed", USAGE),
+        (None, None) => return Err(Stop::usage("--socket-dir or --listen is needed")),
     };
     let kind = match flags.simulated {
         true => Kind::Simulated(Simulated { slots: flags.slots, time_scale: 1.0 / flags.time_scale, seed: 0 }),
@@ -82,10 +84,7 @@ pub(super) fn run(flags: &Flags) -> u8 {
         until_stdin_closes: flags.secret_on_stdin,
         runaway_after: flags.runaway_after,
     };
-    match punctual_engine::run(options) {
-        Ok(()) => 0,
-        Err(error) => failed(&error, FAILED),
-    }
+    punctual_engine::run(options).map(|()| 0).map_err(Stop::failed)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -15,10 +15,11 @@ use punctual_core::view::View;
 use punctual_core::{BUILD, Command, Event};
 use serde::Serialize;
 
-use super::{FAILED, Format, USAGE, failed};
+use super::{Format, Stop};
 use crate::catalog::stamp::timestamp;
-use crate::config;
+use crate::config::{self, Typed};
 use crate::journal::{self, Turn};
+use crate::print;
 
 #[derive(Debug, Args)]
 pub(super) struct Flags {
@@ -51,19 +52,19 @@ struct Story {
     ended: Option<Ended>,
 }
 
-pub(super) fn run(flags: &Flags) -> u8 {
+pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
     let dir = match (&flags.journal, &flags.config) {
         (Some(dir), _) => dir.clone(),
-        (None, None) => config::default_settings().journal.dir,
-        (None, Some(path)) => match config::load(path) {
-            Ok(settings) => settings.journal.dir,
-            Err(error) => return failed(&error, USAGE),
-        },
+        (None, config) => config::read(config.as_deref(), Typed::default()).map_err(Stop::usage)?.journal.dir,
     };
     let mut story = Story { query: flags.query_id, ..Story::default() };
-    if let Err(error) = journal::replay_watched(&dir, BUILD, &mut |turn| story.notice(&turn)) {
-        return failed(&error, FAILED);
+    let replay = journal::replay_watched(&dir, BUILD, &mut |turn| story.notice(&turn)).map_err(Stop::failed)?;
+    for (segment, fault) in replay.faulty() {
+        print::aside(format_args!(
+            "punctual: {}: {fault}; what is told may not be the whole story",
+            segment.file.display()
+        ));
     }
     if story.arrived.is_none() {
         let message = format!(
@@ -71,16 +72,13 @@ pub(super) fn run(flags: &Flags) -> u8 {
             flags.query_id,
             dir.display()
         );
-        return failed(&message, FAILED);
+        return Err(Stop::Failed(message));
     }
     match flags.format {
-        Format::Text => print!("{}", story.tell()),
-        Format::Json => match serde_json::to_string(&story) {
-            Ok(json) => println!("{json}"),
-            Err(error) => return failed(&error, FAILED),
-        },
+        Format::Text => print::line(story.tell().trim_end())?,
+        Format::Json => print::json(&story)?,
     }
-    0
+    Ok(0)
 }
 
 impl Story {

@@ -1,6 +1,6 @@
 //! `punctual import`: logs of other systems into history.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{FAILED, Format, USAGE, failed};
-use crate::import::{self, ImportError, Meaning, Plan, Profile, Progress, Report, Template, flags, grouped};
+use super::{FAILED, Format, Stop};
+use crate::import::{self, ImportError, Meaning, Plan, Profile, Progress, Template, flags, grouped};
+use crate::print;
 use crate::settings::RecordSql;
 
 /// Bring logs of other systems into history.
@@ -100,25 +101,24 @@ fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-pub(super) fn run(flags: &Flags) -> u8 {
+/// 0 if rows were kept, 1 if none was or it failed, 2 if what was asked for makes no sense.
+pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
-    let plan = match plan(flags) {
-        Ok(plan) => plan,
-        Err(error) => return failed(&error, USAGE),
-    };
+    let plan = plan(flags).map_err(Stop::usage)?;
     let stop = Arc::new(AtomicBool::new(false));
-    let _listening = match stop_on_interrupt(&stop) {
-        Ok(runtime) => runtime,
-        Err(error) => return failed(&error, FAILED),
-    };
+    let _listening = stop_on_interrupt(&stop)?;
     let mut teller = Teller::new();
     let done = import::run(&plan, &stop, &mut |progress| teller.tell(progress));
     teller.bar.finish_and_clear();
-    match done {
-        Ok(report) => finish(&report, flags.format),
-        Err(error @ ImportError::Stopped) => failed(&error, FAILED),
-        Err(error) => failed(&format!("{error}\nnothing was written"), FAILED),
+    let report = done.map_err(|error| match error {
+        ImportError::Stopped => Stop::failed(error),
+        error => Stop::failed(format_args!("{error}\nnothing was written")),
+    })?;
+    match flags.format {
+        Format::Text => print::line(&report)?,
+        Format::Json => print::json(&report)?,
     }
+    if report.kept == 0 { Err(Stop::failed("no row was kept; nothing was written")) } else { Ok(0) }
 }
 
 fn plan(flags: &Flags) -> Result<Plan, String> {
@@ -149,24 +149,8 @@ fn plan(flags: &Flags) -> Result<Plan, String> {
     }
 }
 
-fn finish(report: &Report, format: Format) -> u8 {
-    let text = match format {
-        Format::Text => report.to_string(),
-        Format::Json => match serde_json::to_string(report) {
-            Ok(json) => json,
-            Err(error) => return failed(&error, FAILED),
-        },
-    };
-    // The history is there, whether or not anyone still reads what is said of it.
-    let _ = writeln!(std::io::stdout(), "{text}");
-    if report.kept == 0 {
-        return failed(&"no row was kept; nothing was written", FAILED);
-    }
-    0
-}
-
 /// True from the first Ctrl-C or SIGTERM on. A second one ends the program at once.
-fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> Result<tokio::runtime::Runtime, String> {
+fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> Result<tokio::runtime::Runtime, Stop> {
     let runtime = super::runtime()?;
     let stop = stop.clone();
     runtime.spawn(async move {
@@ -220,7 +204,7 @@ impl Teller {
         } else if self.said.elapsed() >= EVERY {
             self.said = Instant::now();
             let percent = u128::from(done.min(of)) * 100 / u128::from(of.max(1));
-            eprintln!("{stage} {percent} %: {message}");
+            print::aside(format_args!("{stage} {percent} %: {message}"));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The command line: one file per command, which holds its flags, their help and what it does.
 //!
-//! Exit codes: 0 done, 1 failed, 2 bad usage or configuration.
+//! Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 141 nobody reads the output any more.
 
 pub mod check;
 mod demo;
@@ -10,10 +10,12 @@ mod import;
 mod replay;
 mod serve;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::print::{self, Unprinted};
 
 /// It could not be done.
 pub const FAILED: u8 = 1;
@@ -58,16 +60,69 @@ pub enum Format {
 
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
-    let code = match Cli::parse().command {
-        Command::Demo(flags) => demo::run(&flags),
-        Command::Serve(flags) => serve::run(&flags),
-        Command::Check(flags) => check::run(&flags, &mut std::io::stdout(), &mut std::io::stderr()).unwrap_or(FAILED),
-        Command::Replay(flags) => replay::run(&flags),
-        Command::Explain(flags) => explain::run(&flags),
-        Command::Import(flags) => import::run(&flags),
-        Command::Engine(flags) => engine::run(&flags),
+    let done = match Cli::try_parse().map(|cli| cli.command) {
+        Ok(Command::Demo(flags)) => demo::run(&flags),
+        Ok(Command::Serve(flags)) => serve::run(&flags),
+        Ok(Command::Check(flags)) => check::run(&flags, &mut std::io::stdout(), &mut std::io::stderr())
+            .map_err(|cause| Stop::Unprinted(cause.into())),
+        Ok(Command::Replay(flags)) => replay::run(&flags),
+        Ok(Command::Explain(flags)) => explain::run(&flags),
+        Ok(Command::Import(flags)) => import::run(&flags),
+        Ok(Command::Engine(flags)) => engine::run(&flags),
+        Err(said) => say(&said),
     };
-    ExitCode::from(code)
+    ExitCode::from(done.unwrap_or_else(|stop| stop.code()))
+}
+
+/// Help, the version, or what is wrong with what was typed.
+fn say(said: &clap::Error) -> Result<u8, Stop> {
+    let printed = said.print().and_then(|()| std::io::stdout().flush());
+    match (printed, said.use_stderr()) {
+        (_, true) => Ok(USAGE),
+        (Ok(()), false) => Ok(0),
+        (Err(cause), false) => Err(Stop::Unprinted(cause.into())),
+    }
+}
+
+/// Why a command ends without having done what it was to do.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It cannot be done.
+    Failed(String),
+    /// What was asked for makes no sense.
+    Usage(String),
+    /// It cannot be printed.
+    Unprinted(Unprinted),
+}
+
+impl Stop {
+    /// It cannot be done, for this reason.
+    pub(crate) fn failed(why: impl std::fmt::Display) -> Stop {
+        Stop::Failed(why.to_string())
+    }
+
+    /// What was asked for makes no sense, for this reason.
+    pub(crate) fn usage(why: impl std::fmt::Display) -> Stop {
+        Stop::Usage(why.to_string())
+    }
+
+    /// Says why, unless nobody listens, and gives the exit code.
+    fn code(&self) -> u8 {
+        let (why, code) = match self {
+            Stop::Failed(why) => (why.clone(), FAILED),
+            Stop::Usage(why) => (why.clone(), USAGE),
+            Stop::Unprinted(unprinted) if unprinted.is_closed() => return unprinted.code(),
+            Stop::Unprinted(unprinted) => (unprinted.to_string(), unprinted.code()),
+        };
+        print::aside(format_args!("punctual: {why}"));
+        code
+    }
+}
+
+impl From<Unprinted> for Stop {
+    fn from(unprinted: Unprinted) -> Stop {
+        Stop::Unprinted(unprinted)
+    }
 }
 
 /// Sends the program's own log to standard error, at `PUNCTUAL_LOG` or the given level.
@@ -76,20 +131,19 @@ pub(crate) fn log_to_stderr(level: &str) {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
     // A second call, as in tests, changes nothing.
     let colours = std::io::stderr().is_terminal();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        // It would say on standard error that standard error cannot be written to, and panic.
+        .log_internal_errors(false);
     let _ = log.try_init();
 }
 
-/// Prints why a command could not be done and returns its exit code.
-pub(crate) fn failed(error: &dyn std::fmt::Display, code: u8) -> u8 {
-    eprintln!("punctual: {error}");
-    code
-}
-
 /// The runtime that a command's waiting happens on.
-pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, String> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Stop> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| format!("starting the runtime: {error}"))
+        .map_err(|error| Stop::failed(format_args!("starting the runtime: {error}")))
 }

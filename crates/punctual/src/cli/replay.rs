@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{FAILED, Format, failed};
-use crate::journal;
+use super::{FAILED, Format, Stop};
+use crate::{journal, print};
 
 #[derive(Debug, Args)]
 pub(super) struct Flags {
@@ -16,19 +16,13 @@ pub(super) struct Flags {
     format: Format,
 }
 
-/// 0 if every decision agrees, 1 otherwise.
-pub(super) fn run(flags: &Flags) -> u8 {
+/// 0 if every decision agrees and the journal is whole, 1 otherwise.
+pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
-    let replay = match journal::replay(&flags.journal, punctual_core::BUILD) {
-        Ok(replay) => replay,
-        Err(error) => return failed(&error, FAILED),
-    };
+    let replay = journal::replay(&flags.journal, punctual_core::BUILD).map_err(Stop::failed)?;
     match flags.format {
-        Format::Text => println!("{replay}"),
-        Format::Json => match serde_json::to_string(&replay) {
-            Ok(json) => println!("{json}"),
-            Err(error) => return failed(&error, FAILED),
-        },
+        Format::Text => print::line(&replay)?,
+        Format::Json => print::json(&replay)?,
     }
-    if replay.agrees() { 0 } else { FAILED }
+    Ok(if replay.agrees() { 0 } else { FAILED })
 }

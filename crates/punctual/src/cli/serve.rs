@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{FAILED, USAGE, failed};
+use super::Stop;
+use crate::config::Typed;
 use crate::gateway::Gateway;
 use crate::settings::Settings;
-use crate::{config, prepare};
+use crate::{config, prepare, print};
 
 #[derive(Debug, Args)]
 pub(super) struct Flags {
@@ -17,45 +18,33 @@ pub(super) struct Flags {
     config: Option<PathBuf>,
     /// Listen here instead of where the configuration says
     #[arg(long, value_name = "ADDRESS")]
-    listen: Option<std::net::SocketAddr>,
-    /// Serve HTTP here instead of where the configuration says
+    listen: Option<String>,
+    /// Serve HTTP here instead of where the configuration says; "off": nowhere
     #[arg(long, value_name = "ADDRESS")]
-    http: Option<std::net::SocketAddr>,
+    http: Option<String>,
 }
 
-pub(super) fn run(flags: &Flags) -> u8 {
+pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("info");
-    let mut settings = match &flags.config {
-        None => config::default_settings(),
-        Some(path) => match config::load(path) {
-            Ok(settings) => settings,
-            Err(error) => return failed(&error, USAGE),
-        },
-    };
-    settings.listen = flags.listen.unwrap_or(settings.listen);
-    settings.http = flags.http.or(settings.http);
-    let open = [Some(settings.listen), settings.http].into_iter().flatten().find(|at| !at.ip().is_loopback());
-    if let Some(open) = open {
-        let why = "there is no authentication yet, so only this machine may connect; write 127.0.0.1";
-        return failed(&format_args!("{open} is not a loopback address: {why}"), USAGE);
-    }
-    if let Err(error) = prepare::tables(&mut settings.clusters) {
-        return failed(&error, FAILED);
-    }
-    match super::runtime().and_then(|runtime| runtime.block_on(serve(settings)).map_err(|e| e.to_string())) {
-        Ok(()) => 0,
-        Err(error) => failed(&error, FAILED),
-    }
+    let typed = Typed { listen: flags.listen.as_deref(), http: flags.http.as_deref() };
+    let mut settings = config::read(flags.config.as_deref(), typed).map_err(Stop::usage)?;
+    prepare::tables(&mut settings.clusters).map_err(Stop::failed)?;
+    super::runtime()?.block_on(serve(settings))?;
+    Ok(0)
 }
 
-async fn serve(settings: Settings) -> Result<(), String> {
+async fn serve(settings: Settings) -> Result<(), Stop> {
     let within = settings.shutdown_within;
     let (mut interrupt, mut terminate) = (stop_signal(SignalKind::interrupt())?, stop_signal(SignalKind::terminate())?);
-    let gateway = Gateway::start(settings).await.map_err(|error| error.to_string())?;
+    let gateway = Gateway::start(settings).await.map_err(Stop::failed)?;
     // On standard output and in one line, so that a script can read where it listens.
-    match gateway.http {
-        Some(http) => println!("listening on {}, HTTP on {http}", gateway.address),
-        None => println!("listening on {}", gateway.address),
+    let said = match gateway.http {
+        Some(http) => print::line(format_args!("listening on {}, HTTP on {http}", gateway.address)),
+        None => print::line(format_args!("listening on {}", gateway.address)),
+    };
+    if let Err(unprinted) = said {
+        let _ = gateway.stop(within).await;
+        return Err(unprinted.into());
     }
     tokio::select! {
         _ = interrupt.recv() => {}
@@ -63,12 +52,12 @@ async fn serve(settings: Settings) -> Result<(), String> {
     }
     tracing::info!("stopping: no new queries, up to {within} for those that run; once more to stop at once");
     tokio::select! {
-        stopped = gateway.stop(within) => stopped.map(drop).map_err(|error| error.to_string()),
-        _ = interrupt.recv() => Err("stopped at once".to_owned()),
-        _ = terminate.recv() => Err("stopped at once".to_owned()),
+        stopped = gateway.stop(within) => stopped.map(drop).map_err(Stop::failed),
+        _ = interrupt.recv() => Err(Stop::failed("stopped at once")),
+        _ = terminate.recv() => Err(Stop::failed("stopped at once")),
     }
 }
 
-fn stop_signal(kind: SignalKind) -> Result<tokio::signal::unix::Signal, String> {
-    signal(kind).map_err(|error| format!("listening for signals: {error}"))
+fn stop_signal(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Stop> {
+    signal(kind).map_err(|error| Stop::failed(format_args!("listening for signals: {error}")))
 }

@@ -50,13 +50,6 @@ pub(super) fn read(sections: &[Section<'_>]) -> Vec<Class> {
             "default" => classes[DEFAULT.0 as usize].slo = slo,
             _ => classes.push(Class { name, rules, slo }),
         }
-        if slo.is_some_and(|slo| slo.micros() == 0) {
-            section.complain(
-                "slo",
-                "no query answers in no time at all",
-                "write how long its queries may take, or leave it out",
-            );
-        }
     }
     classes
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use punctual_core::billing::Price;
 use punctual_core::cluster::Spec;
 use punctual_core::id::Units;
+use punctual_engine::scale;
 
 use super::keys::ONLY_FOR;
 use super::section::Section;
@@ -107,16 +108,12 @@ fn tables(section: &Section<'_>) -> Tables {
     }
 }
 
-/// The scale factor of TPC-DS, which above 1 has only some.
+/// The scale factor of TPC-DS, of which there are only some.
 fn tpcds(section: &Section<'_>) -> f64 {
-    let scale_factor = section.number("tpcds").unwrap_or_default();
-    let whole_and_small = scale_factor.fract() == 0.0 && scale_factor <= 10.0;
-    if scale_factor > 1.0 && !whole_and_small && ![100.0, 300.0, 1_000.0].contains(&scale_factor) {
-        section.complain(
-            "tpcds",
-            format!("there is no scale factor {scale_factor}"),
-            "write a number from 0.01 to 1, a whole number up to 10, or 100, 300 or 1000",
-        );
+    let Some(scale_factor) = section.number("tpcds") else { return 0.0 };
+    if !scale::is_tpcds(scale_factor) {
+        let fix = format!("write {}", scale::TPCDS);
+        section.complain("tpcds", format!("there is no scale factor {scale_factor}"), fix);
     }
     scale_factor
 }

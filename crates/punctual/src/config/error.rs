@@ -33,11 +33,11 @@ pub enum ConfigError {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Its line, from 1.
+    /// Its line, from 1; 0: it was typed on the command line.
     pub line: usize,
     /// Its column in characters, from 1.
     pub column: usize,
-    /// The key that is to blame, such as `policy.wait_limit`; empty if the text is no TOML.
+    /// The key that is to blame, such as `policy.wait_limit`, or the flag; empty if the text is no TOML.
     pub key: String,
     /// What was found.
     pub found: String,
@@ -59,7 +59,10 @@ impl fmt::Display for ConfigError {
                 for (index, problem) in problems.iter().take(SHOWN).enumerate() {
                     let separator = if index > 0 { "\n" } else { "" };
                     let Problem { line, column, .. } = problem;
-                    write!(f, "{separator}{}:{line}:{column}: {problem}", origin.display())?;
+                    match problem.was_typed() {
+                        true => write!(f, "{separator}{problem}")?,
+                        false => write!(f, "{separator}{}:{line}:{column}: {problem}", origin.display())?,
+                    }
                 }
                 match problems.len().saturating_sub(SHOWN) {
                     0 => Ok(()),
@@ -67,6 +70,13 @@ impl fmt::Display for ConfigError {
                 }
             }
         }
+    }
+}
+
+impl Problem {
+    /// True if it is not in the file but on the command line.
+    pub(super) fn was_typed(&self) -> bool {
+        self.line == 0
     }
 }
 

@@ -37,8 +37,8 @@ pub(super) enum Kind {
     Count { least: u64, most: u64 },
     /// A number.
     Number { least: f64, most: f64 },
-    /// A duration, in seconds here.
-    Duration { least: u64, most: u64 },
+    /// A duration.
+    Duration { least: Span, most: Span },
     /// A number of bytes.
     Bytes { least: u64, most: u64 },
     /// One of these words.
@@ -73,8 +73,11 @@ pub(super) enum Fallback {
 use Fallback::{Is, Required, Said};
 use Kind::{Address, Bytes, Choice, Count, Dirs, Duration, Listen, Name, Number, Path, Rules, Text};
 
-const YEAR: u64 = 365 * 86_400;
-const DAY: u64 = 86_400;
+const NOTHING: Span = Span::ZERO;
+const SECOND: Span = Span::from_secs(1);
+const HOUR: Span = Span::from_secs(3_600);
+const DAY: Span = Span::from_secs(86_400);
+const YEAR: Span = Span::from_secs(365 * 86_400);
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -111,7 +114,7 @@ pub(super) static GATEWAY: Table = Table {
         ),
         key(
             "shutdown_within",
-            Duration { least: 0, most: DAY },
+            Duration { least: NOTHING, most: DAY },
             Is("\"60s\""),
             "How long a shutdown may take to finish what is here.",
         ),
@@ -129,7 +132,7 @@ pub(super) static GATEWAY: Table = Table {
         ),
         key(
             "startup_within",
-            Duration { least: 1, most: DAY },
+            Duration { least: SECOND, most: DAY },
             Is("\"60s\""),
             "How long a client may take from connecting to its start-up message.",
         ),
@@ -147,7 +150,7 @@ pub(super) static GATEWAY: Table = Table {
         ),
         key(
             "connect_within",
-            Duration { least: 1, most: 3_600 },
+            Duration { least: SECOND, most: HOUR },
             Is("\"10s\""),
             "How long connecting to a cluster may take.",
         ),
@@ -224,7 +227,7 @@ pub(super) static POLICY: Table = Table {
         ),
         key(
             "wait_limit",
-            Duration { least: 0, most: YEAR },
+            Duration { least: NOTHING, most: YEAR },
             Is("\"5m\""),
             "The longest that a query waits before it is refused.",
         ),
@@ -236,30 +239,35 @@ pub(super) static POLICY: Table = Table {
         ),
         key(
             "pin_idle",
-            Duration { least: 1, most: YEAR },
+            Duration { least: SECOND, most: YEAR },
             Is("\"10m\""),
             "How long a session may keep a cluster to itself (in a transaction, say) without sending anything.",
         ),
         key(
             "cancel_grace",
-            Duration { least: 0, most: DAY },
+            Duration { least: NOTHING, most: DAY },
             Is("\"5s\""),
             "How long a cancelled query may go on before its cluster is replaced.",
         ),
         key(
             "drain_limit",
-            Duration { least: 0, most: YEAR },
+            Duration { least: NOTHING, most: YEAR },
             Is("\"60s\""),
             "How long a draining cluster may finish what runs.",
         ),
-        key("start_limit", Duration { least: 1, most: DAY }, Is("\"5m\""), "How long a cluster may take to start."),
+        key(
+            "start_limit",
+            Duration { least: SECOND, most: DAY },
+            Is("\"5m\""),
+            "How long a cluster may take to start.",
+        ),
         key(
             "retry_first",
-            Duration { least: 0, most: DAY },
+            Duration { least: NOTHING, most: DAY },
             Is("\"1s\""),
             "The wait before a failed cluster is started again; doubles with each failure in a row.",
         ),
-        key("retry_most", Duration { least: 1, most: DAY }, Is("\"60s\""), "The longest such wait."),
+        key("retry_most", Duration { least: SECOND, most: DAY }, Is("\"60s\""), "The longest such wait."),
         key(
             "decisions_kept",
             Count { least: 0, most: 100_000 },
@@ -281,7 +289,8 @@ pub(super) static CLASS: Table = Table {
         key("name", Name, Required, "Its name, unique."),
         key(
             "slo",
-            Duration { least: 0, most: YEAR },
+            // No query answers in no time at all.
+            Duration { least: Span::from_micros(1), most: YEAR },
             Said("never late"),
             "When its queries are late, counted from their arrival to the last row.",
         ),
@@ -348,7 +357,7 @@ pub(super) static CLUSTER: Table = Table {
         ),
         key(
             "minimum_billed",
-            Duration { least: 0, most: DAY },
+            Duration { least: NOTHING, most: DAY },
             Is("\"60s\""),
             "The least that waking it up is billed.",
         ),
@@ -433,11 +442,10 @@ impl Table {
 /// In people's words, with its bounds.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let span = Span::from_secs;
         match *self {
             Count { least, most } => write!(f, "a whole number from {least} to {most}"),
             Number { least, most } => write!(f, "a number from {least} to {most}"),
-            Duration { least, most } => write!(f, "a duration from {} to {}", span(least), span(most)),
+            Duration { least, most } => write!(f, "a duration from {least} to {most}"),
             Bytes { least, most } => write!(f, "a size from {} to {}", bytes_text(least), bytes_text(most)),
             Choice(words) => write!(f, "{}", one_of(words)),
             Name => write!(f, "a name"),

@@ -24,8 +24,9 @@ mod value;
 use std::cell::RefCell;
 use std::fs;
 use std::io::Read;
+use std::net::SocketAddr;
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use punctual_core::Policy;
@@ -46,11 +47,28 @@ use section::{File, Section};
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Reads the file at `path`. Relative paths in it start at its directory.
+/// What was typed on the command line: it stands for what the file says, and is held to the same rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Typed<'a> {
+    /// For `gateway.listen`.
+    pub listen: Option<&'a str>,
+    /// For `gateway.http`.
+    pub http: Option<&'a str>,
+}
+
+/// Reads the file, or what runs without one, with what was typed in its place. Relative paths in the file start at its
+/// directory.
 ///
 /// # Errors
-/// If it cannot be read, or with everything that is wrong in it.
-pub fn load(path: &Path) -> Result<Settings, ConfigError> {
+/// If it cannot be read, or with everything that is wrong in it and in what was typed.
+pub fn read(file: Option<&Path>, typed: Typed<'_>) -> Result<Settings, ConfigError> {
+    match file {
+        Some(path) => parse_within(&text_of(path)?, path, &from_environment, typed),
+        None => without_file(typed),
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, ConfigError> {
     let unreadable = |cause| ConfigError::Unreadable { path: path.to_owned(), cause };
     let mut text = String::new();
     let file = fs::File::open(path).map_err(unreadable)?;
@@ -58,7 +76,7 @@ pub fn load(path: &Path) -> Result<Settings, ConfigError> {
     if text.len() as u64 > MAX_FILE {
         return Err(ConfigError::TooLarge { path: path.to_owned(), limit: MAX_FILE });
     }
-    parse(&text, path)
+    Ok(text)
 }
 
 /// Reads `text` as if it stood in the file `origin`, which need not exist.
@@ -66,11 +84,20 @@ pub fn load(path: &Path) -> Result<Settings, ConfigError> {
 /// # Errors
 /// With everything that is wrong in it.
 pub fn parse(text: &str, origin: &Path) -> Result<Settings, ConfigError> {
-    parse_within(text, origin, &|variable| std::env::var(variable).ok())
+    parse_within(text, origin, &from_environment, Typed::default())
 }
 
-/// The same, with this environment.
-fn parse_within(text: &str, origin: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Settings, ConfigError> {
+fn from_environment(variable: &str) -> Option<String> {
+    std::env::var(variable).ok()
+}
+
+/// The same, with this environment and what was typed.
+fn parse_within(
+    text: &str,
+    origin: &Path,
+    env: &dyn Fn(&str) -> Option<String>,
+    typed: Typed<'_>,
+) -> Result<Settings, ConfigError> {
     let base = origin.parent().unwrap_or(Path::new(""));
     let file = File { text, base, env, problems: RefCell::default() };
     let (document, errors) = DeTable::parse_recoverable(text);
@@ -78,7 +105,7 @@ fn parse_within(text: &str, origin: &Path, env: &dyn Fn(&str) -> Option<String>)
         file.note(error.span().map_or(0, |span| span.start), "", sentence(error.message()), "");
     }
     // After a mistake in the TOML itself, what follows is guesswork.
-    let settings = errors.is_empty().then(|| settings(&file, document.get_ref()));
+    let settings = errors.is_empty().then(|| settings(&file, document.get_ref(), typed));
     let problems = file.noted();
     match settings {
         Some(settings) if problems.is_empty() => Ok(settings),
@@ -89,13 +116,25 @@ fn parse_within(text: &str, origin: &Path, env: &dyn Fn(&str) -> Option<String>)
 /// What a gateway runs with if there is no file: two embedded clusters of different size over TPC-H data, with as
 /// many threads as the machine has cores (but at most 8, and at least one each).
 pub fn default_settings() -> Settings {
+    defaults(Typed::default()).0
+}
+
+fn without_file(typed: Typed<'_>) -> Result<Settings, ConfigError> {
+    let (settings, problems) = defaults(typed);
+    // What is not written is as it should be; what is typed may not be.
+    let problems: Vec<Problem> = problems.into_iter().filter(Problem::was_typed).collect();
+    let origin = PathBuf::new();
+    if problems.is_empty() { Ok(settings) } else { Err(ConfigError::Wrong { origin, problems }) }
+}
+
+fn defaults(typed: Typed<'_>) -> (Settings, Vec<Problem>) {
     let cores = thread::available_parallelism().map_or(2, NonZero::get).clamp(2, 8) as u32;
     let small = (cores / 3).max(1);
     let empty = DeTable::new();
     let file = File { text: "", base: Path::new(""), env: &|_| None, problems: RefCell::default() };
-    let mut settings = settings(&file, &empty);
+    let mut settings = settings(&file, &empty, typed);
     settings.clusters = vec![demo_cluster("small", small), demo_cluster("large", cores - small)];
-    settings
+    (settings, file.noted())
 }
 
 fn demo_cluster(name: &str, units: u32) -> Cluster {
@@ -106,7 +145,7 @@ fn demo_cluster(name: &str, units: u32) -> Cluster {
 }
 
 /// What the document means. What cannot be meant is noted in the file, and a default stands in for it.
-fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>) -> Settings {
+fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>, typed: Typed<'_>) -> Settings {
     file.check_names(document);
     let gateway = file.section(document, &keys::GATEWAY);
     let state_dir = gateway.path("state_dir").unwrap_or_default();
@@ -116,13 +155,7 @@ fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>) -> Settings {
     if !document.contains_key("cluster") {
         file.note(0, "cluster", "there is none, so no query could run", "write at least one [[cluster]]");
     }
-    let (listen, http) = (gateway.listen("listen"), gateway.listen("http"));
-    if listen.is_none() {
-        gateway.complain("listen", "without it no query can come in", "write an address and a port");
-    }
-    if http.is_some_and(|http| http.port() != 0 && Some(http) == listen) {
-        gateway.complain("http", "`listen` has the same address", "write another port");
-    }
+    let (listen, http) = listens(&gateway, typed);
     Settings {
         gateway: gateway.count("id") as u16,
         seed: gateway.count("seed"),
@@ -135,6 +168,20 @@ fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>) -> Settings {
         clusters,
         shutdown_within: gateway.span_or_default("shutdown_within"),
     }
+}
+
+/// Where to listen, for clients and for HTTP.
+fn listens(gateway: &Section<'_>, typed: Typed<'_>) -> (Option<SocketAddr>, Option<SocketAddr>) {
+    let listen = gateway.listen("listen", typed.listen);
+    let http = gateway.listen("http", typed.http);
+    if listen == Some(None) {
+        gateway.complain_of("listen", typed.listen, "without it no query can come in", "write an address and a port");
+    }
+    let (listen, http) = (listen.flatten(), http.flatten());
+    if http.is_some_and(|http| http.port() != 0 && Some(http) == listen) {
+        gateway.complain_of("http", typed.http, "`listen` has the same address", "write another port");
+    }
+    (listen, http)
 }
 
 fn door(gateway: &Section<'_>) -> Door {

@@ -24,7 +24,8 @@ pub(super) struct File<'f> {
     pub(super) base: &'f Path,
     /// The environment: the value of a variable.
     pub(super) env: &'f dyn Fn(&str) -> Option<String>,
-    pub(super) problems: RefCell<Vec<(usize, Problem)>>,
+    /// Each with its byte in the text; None: it is about what was typed.
+    pub(super) problems: RefCell<Vec<(Option<usize>, Problem)>>,
 }
 
 /// One table, written or not.
@@ -41,17 +42,26 @@ pub(super) struct Section<'f> {
 impl<'f> File<'f> {
     /// Notes what is wrong at a byte of the text.
     pub(super) fn note(&self, at: usize, key: &str, found: impl Into<String>, fix: impl Into<String>) {
-        let problem = Problem { line: 0, column: 0, key: key.to_owned(), found: found.into(), fix: fix.into() };
+        self.note_at(Some(at), key, found.into(), fix.into());
+    }
+
+    /// Notes what is wrong with what was typed for a key, such as `gateway.listen`.
+    fn note_typed(&self, key: &str, found: impl Into<String>, fix: impl Into<String>) {
+        self.note_at(None, &format!("--{key}"), found.into(), fix.into());
+    }
+
+    fn note_at(&self, at: Option<usize>, key: &str, found: String, fix: String) {
+        let problem = Problem { line: 0, column: 0, key: key.to_owned(), found, fix };
         self.problems.borrow_mut().push((at, problem));
     }
 
-    /// What was noted, in the order of the text, with lines and columns.
+    /// What was noted: what was typed, then the text in its order, with lines and columns.
     pub(super) fn noted(&self) -> Vec<Problem> {
         let mut problems = self.problems.take();
         problems.sort_by_key(|(at, _)| *at);
         let (mut line, mut line_start, mut read) = (1, 0, 0);
-        for (at, problem) in &mut problems {
-            let until = self.text.floor_char_boundary(*at);
+        for (at, problem) in problems.iter_mut().filter_map(|(at, problem)| Some(((*at)?, problem))) {
+            let until = self.text.floor_char_boundary(at);
             for (newline, _) in self.text[read..until].match_indices('\n') {
                 (line, line_start) = (line + 1, read + newline + 1);
             }
@@ -231,9 +241,24 @@ impl<'f> Section<'f> {
         self.read(key, |_, value| value::path(value)).map(|path| self.file.base.join(path))
     }
 
-    /// An address to listen at; None: nowhere.
-    pub(super) fn listen(&self, key: &str) -> Option<SocketAddr> {
-        self.read(key, |_, value| value::listen(value)).flatten()
+    /// An address to listen at, as typed or else as written; Some(None): nowhere; None: it cannot be read.
+    pub(super) fn listen(&self, key: &str, typed: Option<&str>) -> Option<Option<SocketAddr>> {
+        let Some(typed) = typed else { return self.read(key, |_, value| value::listen(value)) };
+        match value::listen(&DeValue::String(typed.into())) {
+            Ok(listen) => Some(listen),
+            Err(Wrong { found, fix }) => {
+                self.file.note_typed(key, found, fix);
+                None
+            }
+        }
+    }
+
+    /// Notes what is wrong with a key that was written, or typed.
+    pub(super) fn complain_of(&self, key: &str, typed: Option<&str>, found: &str, fix: &str) {
+        match typed {
+            Some(_) => self.file.note_typed(key, found, fix),
+            None => self.complain(key, found, fix),
+        }
     }
 
     /// Where a cluster listens.

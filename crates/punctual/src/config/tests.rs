@@ -10,7 +10,7 @@ const CLUSTER: &str = "[[cluster]]\nname = \"a\"\nkind = \"simulated\"\n";
 
 fn read(text: &str) -> Result<Settings, ConfigError> {
     let env = |variable: &str| (variable == "WAREHOUSE_PASSWORD").then(|| "hunter2".to_owned());
-    parse_within(text, Path::new("punctual.toml"), &env)
+    parse_within(text, Path::new("punctual.toml"), &env, Typed::default())
 }
 
 fn refused(text: &str, expected: expect_test::Expect) {
@@ -228,7 +228,7 @@ fn values_out_of_bounds_are_refused_with_the_bounds() {
             punctual.toml:10:25: policy.control_slots: 0 is out of range; write a whole number from 1 to 10000
             punctual.toml:11:23: policy.retry_first: the first wait, 2m, is longer than the longest, 1m; write `retry_first` no longer than `retry_most`
             punctual.toml:13:25: journal.segment_bytes: two segments of 600MiB do not fit `max_bytes`; write at most half of 1GiB
-            punctual.toml:16:15: class "instant".slo: no query answers in no time at all; write how long its queries may take, or leave it out
+            punctual.toml:16:15: class "instant".slo: "0s" is out of range; write a duration from 1us to 8760h
             punctual.toml:20:17: cluster "a".slots: 0 is out of range; write a whole number from 1 to 100000
             punctual.toml:21:16: cluster "a".size: it is a number with a fraction; write a whole number from 1 to 10000
             punctual.toml:22:31: cluster "a".price_per_unit_hour: inf is out of range; write a number from 0 to 1000000
@@ -325,6 +325,34 @@ fn addresses_that_others_can_reach_are_refused_with_the_reason() {
         "#]],
     );
     assert!(accepted(&format!("{CLUSTER}[gateway]\nlisten = \"[::1]:0\"\nhttp = \"[::1]:0\"\n")).listen.is_ipv6());
+}
+
+#[test]
+fn what_is_typed_stands_for_what_is_written_and_is_held_to_the_same_rules() {
+    let with = |text: &str, listen, http| {
+        let typed = Typed { listen: Some(listen), http: Some(http) };
+        parse_within(text, Path::new("punctual.toml"), &|_| None, typed).map_err(|error| format!("{error}\n"))
+    };
+    let written = format!("{CLUSTER}[gateway]\nlisten = \"127.0.0.1:1\"\n");
+    let settings = with(&written, "localhost:2", "off").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((settings.listen.to_string().as_str(), settings.http), ("127.0.0.1:2", None));
+    expect_test::expect![[r#"
+        --listen: "0.0.0.0:0" can be reached from other machines, and nobody is asked for a password yet; write "127.0.0.1:0", and tunnel to it from elsewhere
+        --http: "here" is not an address; write an address and a port, as in "127.0.0.1:6432"
+        punctual.toml:5:1: gateway.lisen: there is no such key; did you mean `listen`?
+    "#]]
+    .assert_eq(&with(&format!("{CLUSTER}[gateway]\nlisen = 3\n"), "0.0.0.0:0", "here").unwrap_err());
+    assert_eq!(
+        with(CLUSTER, "off", "127.0.0.1:0").unwrap_err(),
+        "--listen: without it no query can come in; write an address and a port\n"
+    );
+    assert_eq!(
+        with(CLUSTER, "[::1]:5", "[::1]:5").unwrap_err(),
+        "--http: `listen` has the same address; write another port\n"
+    );
+    let error = super::read(None, Typed { listen: Some("192.168.1.7:80"), http: None }).unwrap_err().to_string();
+    assert!(error.starts_with("--listen: \"192.168.1.7:80\" can be reached from other machines"), "{error}");
+    assert!(super::read(None, Typed::default()).is_ok());
 }
 
 #[test]
@@ -491,11 +519,13 @@ fn text_that_is_no_toml_is_refused_where_it_goes_wrong() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_named_with_the_cause() {
-    let Err(error) = load(Path::new("/no/such/punctual.toml")) else { panic!("was read") };
+    let Err(error) = super::read(Some(Path::new("/no/such/punctual.toml")), Typed::default()) else {
+        panic!("was read")
+    };
     assert_eq!(error.to_string(), "cannot read /no/such/punctual.toml: No such file or directory (os error 2)");
-    let Err(error) = load(Path::new("/dev/zero")) else { panic!("was read") };
+    let Err(error) = super::read(Some(Path::new("/dev/zero")), Typed::default()) else { panic!("was read") };
     assert_eq!(error.to_string(), "/dev/zero is no configuration: it is larger than 1048576 bytes");
-    let Err(error) = load(Path::new("/")) else { panic!("was read") };
+    let Err(error) = super::read(Some(Path::new("/")), Typed::default()) else { panic!("was read") };
     assert_eq!(error.to_string(), "cannot read /: Is a directory (os error 21)");
 }
 

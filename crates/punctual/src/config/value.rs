@@ -54,11 +54,10 @@ pub(super) fn number(value: &DeValue<'_>, least: f64, most: f64) -> Read<f64> {
     }
 }
 
-/// A duration with its unit, within bounds in seconds.
-pub(super) fn span(value: &DeValue<'_>, least: u64, most: u64) -> Read<Span> {
+/// A duration with its unit, within bounds.
+pub(super) fn span(value: &DeValue<'_>, least: Span, most: Span) -> Read<Span> {
     const HOW: &str = "write a number and its unit (us, ms, s, m, h, d), as in \"30s\"";
     let DeValue::String(written) = value else { return wrong(is_a(value), HOW) };
-    let (least, most) = (Span::from_secs(least), Span::from_secs(most));
     match parse_span(written) {
         None => wrong(format!("{} is not a duration", quoted(written)), HOW),
         Some(span) if span < least || span > most => {

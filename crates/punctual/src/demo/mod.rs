@@ -18,6 +18,7 @@ use self::load::{End, Seen};
 use self::report::{Facts, Report};
 use self::workload::{CLASSES, Clusters};
 use crate::gateway::{Gateway, GatewayError};
+use crate::print;
 use crate::settings::Settings;
 
 /// How long the last answers are waited for once all queries are sent.
@@ -139,7 +140,8 @@ async fn show(seen: Arc<Seen>, routing: Routing, length: Span, total: usize, mut
             lines.iter().zip(texts).for_each(|(line, text)| line.set_message(text));
         } else {
             let elapsed = started.elapsed().as_secs();
-            eprintln!("{elapsed:>4} s of {length}: {pos} of {total} queries ended; {}", texts.join("; "));
+            let classes = texts.join("; ");
+            print::aside(format_args!("{elapsed:>4} s of {length}: {pos} of {total} queries ended; {classes}"));
         }
     }
     bars.clear().unwrap_or_default();

@@ -6,7 +6,6 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use punctual_core::Policy;
 use punctual_core::class::Class;
 use punctual_core::id::{QueryId, SessionId};
 use punctual_core::time::Span;
@@ -25,7 +24,6 @@ pub struct Shared {
     classes: RwLock<Arc<[Class]>>,
     answers: Arc<dyn Answers>,
     fallback: Arc<Fallback>,
-    wait_limit: Span,
     queries: AtomicU64,
     sessions: AtomicU64,
     connected: AtomicU32,
@@ -51,27 +49,26 @@ impl std::fmt::Debug for Shared {
 
 impl Shared {
     /// For a gateway of that number. Query and session ids count from `first_number`, which must be beyond all that
-    /// were given before a restart: they are never used twice.
-    pub fn new(gateway: u16, door: Door, classes: Vec<Class>, first_number: u64, answers: Arc<dyn Answers>) -> Shared {
+    /// were given before a restart: they are never used twice. `fallback` is how queries go on when the dispatcher fails.
+    pub fn new(
+        gateway: u16,
+        door: Door,
+        classes: Vec<Class>,
+        first_number: u64,
+        answers: Arc<dyn Answers>,
+        fallback: Arc<Fallback>,
+    ) -> Shared {
         Shared {
             gateway,
             door,
             classes: RwLock::new(classes.into()),
             answers,
-            fallback: Fallback::new(),
-            wait_limit: Policy::default().wait_limit,
+            fallback,
             queries: AtomicU64::new(first_number),
             sessions: AtomicU64::new(first_number),
             connected: AtomicU32::new(0),
             keys: Mutex::default(),
         }
-    }
-
-    /// With this way to go on when the dispatcher fails, where queries wait as long as that at most.
-    #[must_use]
-    pub fn with_fallback(mut self, fallback: Arc<Fallback>, wait_limit: Span) -> Shared {
-        (self.fallback, self.wait_limit) = (fallback, wait_limit);
-        self
     }
 
     /// How queries go on when the dispatcher fails.
@@ -81,7 +78,7 @@ impl Shared {
 
     /// How long a query waits for a slot then.
     pub fn wait_limit(&self) -> Span {
-        self.wait_limit
+        self.fallback.wait_limit()
     }
 
     /// Bounds of the front door.

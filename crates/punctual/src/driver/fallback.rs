@@ -2,13 +2,15 @@
 //!
 //! If the dispatcher panics, or one turn of it takes longer than [`STALL`], sessions stop asking it and place their
 //! queries themselves: on the cluster with the most free slots, within the clusters' slot limits, waiting at most the
-//! policy's wait limit. No classes, no scaling, no history of the queries placed this way; an alarm in the log and in
-//! the metrics. There is no way back but a restart: what failed once will fail again.
+//! policy's wait limit. No classes, no scaling, no history of the queries placed this way, and no cancelling: a cancel
+//! request is taken and does nothing, since it is the dispatcher that knows what runs where. An alarm is in the log and
+//! in the metrics. There is no way back but a restart: what failed once will fail again.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use punctual_core::time::Span;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::relay::Pool;
@@ -19,6 +21,7 @@ pub const STALL: Duration = Duration::from_secs(2);
 /// Routing without the dispatcher. Shared by the driver, its watchdog and all sessions.
 #[derive(Debug)]
 pub struct Fallback {
+    wait_limit: Span,
     on: watch::Sender<bool>,
     over: AtomicBool,
     clusters: Mutex<Vec<Place>>,
@@ -44,9 +47,10 @@ pub struct Slot {
 }
 
 impl Fallback {
-    /// A fallback that is not in use.
-    pub fn new() -> Arc<Fallback> {
+    /// A fallback that is not in use, and in which queries wait that long at most.
+    pub fn new(wait_limit: Span) -> Arc<Fallback> {
         Arc::new(Fallback {
+            wait_limit,
             on: watch::Sender::new(false),
             over: AtomicBool::new(false),
             clusters: Mutex::new(Vec::new()),
@@ -54,6 +58,11 @@ impl Fallback {
             started: Instant::now(),
             turn: AtomicU64::new(0),
         })
+    }
+
+    /// How long a query waits for a slot.
+    pub fn wait_limit(&self) -> Span {
+        self.wait_limit
     }
 
     /// True while sessions place their queries themselves.
@@ -178,7 +187,7 @@ mod tests {
 
     #[tokio::test]
     async fn slots_are_never_exceeded_and_the_freest_cluster_is_taken() {
-        let fallback = Fallback::new();
+        let fallback = Fallback::new(Span::from_secs(1));
         fallback.set(vec![(pool(0), 1), (pool(1), 2)]);
         let mut held = Vec::new();
         for _ in 0..3 {
@@ -195,7 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn clusters_that_stay_keep_their_counts() {
-        let fallback = Fallback::new();
+        let fallback = Fallback::new(Span::from_secs(1));
         let staying = pool(0);
         fallback.set(vec![(staying.clone(), 1)]);
         let slot = fallback.slot(Duration::ZERO).await;
@@ -206,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn sessions_that_wait_learn_that_it_is_on() {
-        let fallback = Fallback::new();
+        let fallback = Fallback::new(Span::from_secs(1));
         let waiting = tokio::spawn({
             let fallback = fallback.clone();
             async move { fallback.turned_on().await }

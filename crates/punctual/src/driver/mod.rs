@@ -9,6 +9,7 @@
 //! Nothing here decides and nothing here waits for I/O: commands are handed to whoever carries them out. If the
 //! dispatcher panics, or a watchdog finds it stuck, sessions go on by the [`fallback`] and an alarm is raised.
 
+mod failures;
 pub mod fallback;
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual_core::check;
+use punctual_core::event::LossCause;
 use punctual_core::id::{ClusterId, Generation, QueryId, SessionId};
 use punctual_core::query::Ended;
 use punctual_core::time::{Span, Time};
@@ -25,11 +27,12 @@ use punctual_core::{Command, Dispatcher, Event};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
+use self::failures::Failures;
 use self::fallback::Fallback;
 use crate::clock::Clock;
 use crate::history;
 use crate::journal;
-use crate::link::{About, Order, Report, Snapshot};
+use crate::link::{About, NoneReady, Order, Report, Snapshot};
 use crate::metrics::Metrics;
 use crate::provider::{self, Notice, Providers};
 use crate::relay::Pool;
@@ -37,6 +40,8 @@ use crate::settings::Settings;
 
 /// Reports taken in at once before commands are looked at again.
 const BATCH: usize = 256;
+/// Clusters whose troubles a client is told of.
+const TOLD: usize = 4;
 /// The invariants are checked at most this often, since that costs time in proportion to what is live.
 const CHECK_EVERY: Span = Span::from_secs(1);
 
@@ -55,8 +60,11 @@ pub struct Driver {
     queries: HashMap<QueryId, (SessionId, About)>,
     pools: BTreeMap<ClusterId, Arc<Pool>>,
     /// Those who want any cluster while none is ready.
-    asking: Vec<oneshot::Sender<Option<Arc<Pool>>>>,
+    asking: Vec<oneshot::Sender<Result<Arc<Pool>, NoneReady>>>,
+    /// What keeps clusters from being ready, as their providers said last.
+    troubles: BTreeMap<ClusterId, String>,
     names: BTreeMap<ClusterId, Arc<str>>,
+    failures: Failures,
     classes: Vec<Arc<str>>,
     commands: Vec<Command>,
     broken: u64,
@@ -119,7 +127,9 @@ impl Driver {
             queries: HashMap::new(),
             pools: BTreeMap::new(),
             asking: Vec::new(),
+            troubles: BTreeMap::new(),
             names: BTreeMap::new(),
+            failures: Failures::default(),
             classes,
             commands: Vec::new(),
             broken: 0,
@@ -187,30 +197,69 @@ impl Driver {
     fn notice(&mut self, cluster: ClusterId, generation: Generation, notice: Notice) {
         match notice {
             Notice::Ready(endpoint) => {
-                let name = self.names.get(&cluster).map_or(String::new(), |name| name.to_string());
+                let name = self.name(cluster);
+                self.failures.over(cluster);
                 tracing::info!(cluster = %cluster, name, address = %endpoint.address, "cluster is ready");
                 let pool = Pool::new(cluster, generation, name, endpoint, self.settings.door.clone());
                 if let Some(old) = self.pools.insert(cluster, Arc::new(pool)) {
                     old.close();
                 }
+                self.troubles.remove(&cluster);
                 self.take(Event::ClusterReady { cluster, generation });
             }
+            Notice::NotYet(detail) => self.trouble(cluster, detail),
             Notice::Lost(cause, detail) => {
-                tracing::warn!(cluster = %cluster, "cluster lost: {cause}: {detail}");
+                self.say_lost(cluster, cause, &detail);
                 self.drop_pool(cluster, generation);
+                self.trouble(cluster, format!("{cause}: {detail}"));
                 self.take(Event::ClusterLost { cluster, generation, cause });
             }
+            Notice::Burns(burns) => self.take(Event::ClusterBurns { cluster, generation, burns }),
             Notice::RanAway => {
                 tracing::warn!(%cluster, "something works on there that nobody waits for");
                 self.take(Event::ClusterRanAway { cluster, generation });
             }
             Notice::Stopped => {
+                self.failures.over(cluster);
                 self.drop_pool(cluster, generation);
+                self.troubles.remove(&cluster);
                 self.take(Event::ClusterStopped { cluster, generation });
             }
         }
         self.share_ready_pools();
         self.answer_asking();
+    }
+
+    /// Keeps in mind what keeps a cluster from being ready; of as many clusters as there may be.
+    fn trouble(&mut self, cluster: ClusterId, detail: String) {
+        self.troubles.insert(cluster, detail);
+        while self.troubles.len() > self.settings.policy.max_clusters as usize {
+            self.troubles.pop_first();
+        }
+    }
+
+    /// What is to be said of that while no cluster is ready.
+    fn told_trouble(&self) -> Option<Arc<str>> {
+        if self.dispatcher.any_ready().is_some() || self.troubles.is_empty() {
+            return None;
+        }
+        let one = |(cluster, detail): (&ClusterId, &String)| {
+            format!("Cluster {}: {detail}.", self.names.get(cluster).map_or("?", |name| name))
+        };
+        Some(self.troubles.iter().map(one).take(TOLD).collect::<Vec<_>>().join(" ").into())
+    }
+
+    fn name(&self, cluster: ClusterId) -> String {
+        self.names.get(&cluster).map_or(String::new(), |name| name.to_string())
+    }
+
+    fn say_lost(&mut self, cluster: ClusterId, cause: LossCause, detail: &str) {
+        let name = self.name(cluster);
+        if cause != LossCause::StartFailed {
+            tracing::warn!(%cluster, name, "cluster lost: {cause}: {detail}");
+        } else if let Some(times) = self.failures.failed(cluster, detail) {
+            tracing::error!(%cluster, name, times, "a cluster does not start and is tried again: {detail}");
+        }
     }
 
     fn drop_pool(&mut self, cluster: ClusterId, generation: Generation) {
@@ -275,12 +324,18 @@ impl Driver {
                 // Lost between two events: its loss is on its way and will end the query.
                 None => tracing::warn!(%query, %cluster, "placed on a cluster without connections"),
             },
-            Command::Refuse { query, because } => self.order(query, Order::Refuse { query, because }),
+            Command::Refuse { query, because } => {
+                let trouble = self.told_trouble();
+                self.order(query, Order::Refuse { query, because, trouble });
+            }
             Command::Cancel { query, .. } => self.order(query, Order::Cancel { query }),
             Command::Abandon { query, because } => self.order(query, Order::Abandon { query, because }),
+            Command::Recall { query, .. } => self.order(query, Order::Recall { query }),
             Command::EndPin { session, because } => self.order_session(session, Order::EndPin { because }),
             Command::Start { cluster, generation, spec } => {
-                tracing::info!(%cluster, name = spec.name, "starting a cluster");
+                if self.failures.times(cluster) == 0 {
+                    tracing::info!(%cluster, name = spec.name, "starting a cluster");
+                }
                 self.names.insert(cluster, spec.name.as_str().into());
                 self.providers.start(cluster, generation, &spec);
             }
@@ -319,7 +374,7 @@ impl Driver {
     fn answer_asking(&mut self) {
         let pool = self.any_pool();
         let most = self.settings.policy.max_waiting as usize;
-        if pool.is_some() || !self.dispatcher.is_any_coming() || self.asking.len() > most {
+        if pool.is_ok() || !self.dispatcher.is_any_coming() || self.asking.len() > most {
             for answer in self.asking.drain(..) {
                 let _ = answer.send(pool.clone());
             }
@@ -328,8 +383,9 @@ impl Driver {
     }
 
     /// Connections to a ready cluster for statements that are not counted.
-    fn any_pool(&self) -> Option<Arc<Pool>> {
-        self.pools.get(&self.dispatcher.any_ready()?).cloned()
+    fn any_pool(&self) -> Result<Arc<Pool>, NoneReady> {
+        let pool = self.dispatcher.any_ready().and_then(|cluster| self.pools.get(&cluster).cloned());
+        pool.ok_or_else(|| NoneReady(self.told_trouble()))
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -373,6 +429,7 @@ impl Driver {
         if self.names.len() > 4 * self.settings.policy.max_clusters as usize {
             let known: Vec<ClusterId> = self.dispatcher.view(now).clusters.iter().map(|c| c.id).collect();
             self.names.retain(|id, _| known.contains(id));
+            self.failures.keep(&known);
         }
     }
 }

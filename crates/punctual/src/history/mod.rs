@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 use ::parquet::errors::ParquetError;
 
 pub(crate) use self::parquet::caught;
+pub use crate::record::error::FileError;
 pub(crate) use bulk::Bulk;
 pub(crate) use columns::fingerprint_of;
 pub(crate) use hash::Key;
@@ -56,14 +57,7 @@ const LOCK_FILE: &str = "history.lock";
 #[derive(Debug)]
 pub enum HistoryError {
     /// The operating system says no.
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// Why not.
-        cause: io::Error,
-    },
+    Io(FileError),
     /// Another writer has the directory.
     InUse {
         /// The directory.
@@ -141,15 +135,15 @@ pub enum HistoryError {
 impl HistoryError {
     /// Says what was tried with which file when it fails.
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> HistoryError + use<> {
-        let path = path.to_owned();
-        move |cause| HistoryError::Io { doing, path: path.clone(), cause }
+        let failed = FileError::of(doing, path);
+        move |cause| HistoryError::Io(failed(cause))
     }
 }
 
 impl fmt::Display for HistoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HistoryError::Io { doing, path, cause } => write!(f, "cannot {doing} {}: {cause}", path.display()),
+            HistoryError::Io(error) => error.fmt(f),
             HistoryError::InUse { dir } => write!(f, "another gateway or import writes to {}", dir.display()),
             HistoryError::Occupied { dir } => write!(f, "there is something in {} already", dir.display()),
             HistoryError::NoHistory { dir } => write!(f, "there is no history in {}", dir.display()),
@@ -173,10 +167,16 @@ impl fmt::Display for HistoryError {
     }
 }
 
+impl From<FileError> for HistoryError {
+    fn from(error: FileError) -> HistoryError {
+        HistoryError::Io(error)
+    }
+}
+
 impl std::error::Error for HistoryError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            HistoryError::Io { cause, .. } => Some(cause),
+            HistoryError::Io(error) => error.source(),
             HistoryError::Parquet { cause, .. } => Some(cause),
             _ => None,
         }

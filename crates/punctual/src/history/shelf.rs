@@ -186,11 +186,19 @@ impl Shelf {
             return;
         }
         self.retry_at = None;
-        if let Err(cause) = self.try_write_hour(at) {
-            self.retry_at = Some(Instant::now() + RETRY);
-            if self.complaint.is_due() {
-                let lost = self.tally.counts().lost_on_disk;
-                tracing::error!(dir = %self.dir.display(), %cause, lost, "history cannot be written; trying again");
+        let written = self.try_write_hour(at);
+        let lost = self.tally.counts().lost_on_disk;
+        match written {
+            Ok(()) => {
+                if let Some(lost) = self.complaint.went_well(lost) {
+                    tracing::info!(dir = %self.dir.display(), lost, "history is written again");
+                }
+            }
+            Err(cause) => {
+                self.retry_at = Some(Instant::now() + RETRY);
+                if self.complaint.failed(lost) {
+                    tracing::error!(dir = %self.dir.display(), %cause, lost, "history cannot be written; trying again");
+                }
             }
         }
         let full = |(_, log): &(Part, Appender)| log.is_broken() || log.len() >= self.part_bytes();

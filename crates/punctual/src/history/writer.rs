@@ -1,13 +1,11 @@
 //! Recording: a handle that costs its caller next to nothing, and the thread behind it.
 
 use std::fmt;
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use punctual_core::query::Ended;
 use punctual_core::time::Time;
@@ -19,17 +17,9 @@ use super::shelf::Shelf;
 use super::{HistoryError, LOCK_FILE};
 use crate::link::About;
 use crate::record::append::claim;
-use crate::record::queue::{Drain, Feed, Popped, queue};
+use crate::record::queue::{Feed, queue};
+use crate::record::thread::{self, Desk, Thread};
 use crate::settings::{self, RecordSql};
-
-/// How long the thread rests when there is nothing to do.
-const REST: Duration = Duration::from_millis(100);
-
-/// How long a row stays in memory at most before it is in its file.
-const FLUSH: Duration = Duration::from_millis(250);
-
-/// Rows that are taken in before other work is looked at.
-const TURN: usize = 4_096;
 
 /// Where the writing thread reads the time of day from.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -182,7 +172,8 @@ impl fmt::Debug for Recorder {
 pub struct Writer {
     recorder: Recorder,
     repairs: Vec<Repair>,
-    thread: Option<JoinHandle<()>>,
+    /// Waited for when it is dropped.
+    thread: Option<Thread>,
 }
 
 impl Writer {
@@ -193,8 +184,7 @@ impl Writer {
     /// [`Writer::repairs`].
     pub fn start(settings: &settings::History, options: Options) -> Result<Writer, HistoryError> {
         let (mut writer, work) = Writer::prepare(settings, options)?;
-        let thread = thread::Builder::new().name("history".into()).spawn(work);
-        writer.thread = Some(thread.map_err(HistoryError::io("start a thread for", &settings.dir))?);
+        writer.thread = Some(Thread::start("history", &settings.dir, work)?);
         Ok(writer)
     }
 
@@ -216,7 +206,12 @@ impl Writer {
         }
         let (feed, drain) = queue(options.queue_rows, options.queue_bytes);
         let recorder = Recorder { feed, tally, sql: settings.sql };
-        Ok((Writer { recorder, repairs, thread: None }, move || write(&drain, shelf, key, lock)))
+        let work = move || {
+            // The directory is this writer's for as long as the thread lives.
+            let _lock = lock;
+            thread::work(&drain, RowDesk { shelf, key });
+        };
+        Ok((Writer { recorder, repairs, thread: None }, work))
     }
 
     /// A handle to record with.
@@ -265,50 +260,46 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.recorder.feed.push_waiting(Ask::Close, 0);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        // The thread is waited for once this is gone.
     }
 }
 
-/// The thread. It has the directory's lock for as long as it lives.
-fn write(drain: &Drain<Ask>, mut shelf: Shelf, key: Key, _lock: File) {
-    drain.attach();
-    let mut flush_at = Instant::now();
-    loop {
-        let mut idle = false;
-        for _ in 0..TURN {
-            match drain.pop() {
-                Popped::Item(Ask::Record(recorded)) => {
-                    let (mut row, text) = *recorded;
-                    row.text_hash = text.map(|text| key.hash(text.as_bytes())).or(row.text_hash);
-                    row.cut();
-                    shelf.put(&row);
-                }
-                Popped::Item(Ask::Flush(answer)) => {
-                    shelf.write(true);
-                    shelf.settle_all();
-                    let _ = answer.send(());
-                }
-                Popped::Item(Ask::RollUp(answer)) => {
-                    shelf.roll_all();
-                    let _ = answer.send(());
-                }
-                Popped::Item(Ask::Close) | Popped::Over => return shelf.close(),
-                Popped::Empty => {
-                    idle = true;
-                    break;
-                }
+/// Where rows get their hashes and are put on the shelf.
+struct RowDesk {
+    shelf: Shelf,
+    key: Key,
+}
+
+impl Desk<Ask> for RowDesk {
+    fn take(&mut self, ask: Ask) -> bool {
+        match ask {
+            Ask::Record(recorded) => {
+                let (mut row, text) = *recorded;
+                row.text_hash = text.map(|text| self.key.hash(text.as_bytes())).or(row.text_hash);
+                row.cut();
+                self.shelf.put(&row);
             }
+            Ask::Flush(answer) => {
+                self.shelf.write(true);
+                self.shelf.settle_all();
+                let _ = answer.send(());
+            }
+            Ask::RollUp(answer) => {
+                self.shelf.roll_all();
+                let _ = answer.send(());
+            }
+            Ask::Close => return false,
         }
-        if Instant::now() >= flush_at {
-            shelf.write(false);
-            shelf.tidy();
-            flush_at = Instant::now() + FLUSH;
-        }
-        if idle {
-            drain.rest(REST);
-        }
+        true
+    }
+
+    fn tidy(&mut self) {
+        self.shelf.write(false);
+        self.shelf.tidy();
+    }
+
+    fn close(self) {
+        self.shelf.close();
     }
 }
 

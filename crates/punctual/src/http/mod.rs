@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -31,7 +31,7 @@ use tokio::net::TcpListener;
 use crate::catalog::{CLASSES, CLUSTERS, DECISIONS, QUERIES, Reader, Table};
 use crate::link::{Link, Snapshot};
 use crate::metrics::{MEDIA_TYPE, Metrics};
-use bounded::Bounded;
+use bounded::{Bounded, Bounds, Place};
 
 /// How long the driver may take for a snapshot before it counts as stalled.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(2);
@@ -59,8 +59,17 @@ pub async fn serve(
     metrics: Arc<Metrics>,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let router = routes(Shared { link, metrics });
-    axum::serve(Bounded::new(listener), router).with_graceful_shutdown(until).await
+    serve_within(Bounds::default(), listener, Shared { link, metrics }, until).await
+}
+
+async fn serve_within(
+    bounds: Bounds,
+    listener: TcpListener,
+    shared: Shared,
+    until: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let router = routes(shared).into_make_service_with_connect_info::<Place>();
+    axum::serve(Bounded::new(listener, bounds), router).with_graceful_shutdown(until).await
 }
 
 fn routes(shared: Shared) -> Router {
@@ -85,6 +94,7 @@ fn routes(shared: Shared) -> Router {
 
 /// Refuses strangers, and ends what takes too long.
 async fn guard(request: Request, next: Next) -> Response {
+    let _answering = request.extensions().get().map(|ConnectInfo::<Place>(place)| place.answers());
     if !is_for_us(request.headers(), request.uri()) {
         return refusal(StatusCode::FORBIDDEN, "the Host is not this machine: use localhost, 127.0.0.1 or [::1]");
     }

@@ -19,6 +19,10 @@ struct Gateway {
 
 /// A server whose driver answers with this snapshot; with None it has ended.
 async fn gateway(snapshot: Option<Snapshot>) -> Gateway {
+    gateway_within(Bounds::default(), snapshot).await
+}
+
+async fn gateway_within(bounds: Bounds, snapshot: Option<Snapshot>) -> Gateway {
     let (link, mut reports) = Link::new();
     if let Some(snapshot) = snapshot {
         tokio::spawn(async move {
@@ -29,12 +33,87 @@ async fn gateway(snapshot: Option<Snapshot>) -> Gateway {
             }
         });
     }
+    served(bounds, link).await
+}
+
+async fn served(bounds: Bounds, link: Link) -> Gateway {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel();
     let until = async move { drop(stopped.await) };
-    let server = tokio::spawn(serve(listener, link, Arc::new(Metrics::new()), until));
+    let shared = Shared { link, metrics: Arc::new(Metrics::new()) };
+    let server = tokio::spawn(serve_within(bounds, listener, shared, until));
     Gateway { address, stop, server }
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// A connection with a request that goes on for ever.
+async fn half_sent(gateway: &Gateway) -> TcpStream {
+    let mut stream = TcpStream::connect(gateway.address).await.expect("a connection");
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: loc").await.expect("to send");
+    stream
+}
+
+/// Waits until the other end closes it without an answer.
+async fn closed(mut stream: TcpStream) {
+    let mut answer = Vec::new();
+    // What was not read is a reset, what was is an end.
+    let _ = stream.read_to_end(&mut answer).await;
+    assert_eq!(String::from_utf8_lossy(&answer), "");
+}
+
+#[tokio::test]
+async fn a_flood_of_half_sent_requests_does_not_keep_a_health_check_waiting() {
+    let bounds = Bounds { connections: 4, request_within: HOUR, next_within: HOUR };
+    let gateway = gateway_within(bounds, Some(sample::snapshot())).await;
+    let mut flood = Vec::new();
+    for _ in 0..20 {
+        flood.push(half_sent(&gateway).await);
+        assert_eq!(fetch(&gateway, "/healthz").await.0, "HTTP/1.1 200 OK");
+    }
+    // The oldest are gone, the newest may still send the rest.
+    closed(flood.remove(0)).await;
+    let mut newest = flood.pop().expect("there are some");
+    newest.write_all(b"alhost\r\nConnection: close\r\n\r\n").await.expect("to send");
+    let mut answer = String::new();
+    newest.read_to_string(&mut answer).await.expect("to receive");
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_sent_in_time_is_given_up_as_is_a_connection_that_idles() {
+    let bounds = Bounds { connections: 64, request_within: Duration::from_millis(1), next_within: HOUR };
+    let gateway = gateway_within(bounds, Some(sample::snapshot())).await;
+    closed(half_sent(&gateway).await).await;
+    closed(TcpStream::connect(gateway.address).await.expect("a connection")).await;
+
+    let bounds = Bounds { connections: 64, request_within: HOUR, next_within: Duration::from_millis(1) };
+    let gateway = gateway_within(bounds, Some(sample::snapshot())).await;
+    let kept = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_eq!(send(&gateway, kept).await.0, "HTTP/1.1 200 OK");
+}
+
+#[tokio::test]
+async fn a_connection_whose_request_is_being_answered_is_not_closed_for_another() {
+    let (link, mut reports) = Link::new();
+    let bounds = Bounds { connections: 1, request_within: HOUR, next_within: HOUR };
+    let gateway = Arc::new(served(bounds, link).await);
+    let ask = |gateway: &Arc<Gateway>| {
+        let gateway = gateway.clone();
+        tokio::spawn(async move { fetch(&gateway, "/healthz").await.0 })
+    };
+    let first = ask(&gateway);
+    let Some(Report::Look { answer }) = reports.recv().await else { panic!("it asks for a snapshot") };
+    let waiting = TcpStream::connect(gateway.address).await.expect("a connection");
+    let second = ask(&gateway);
+    answer.send(sample::snapshot()).expect("somebody waits");
+    assert_eq!(first.await.expect("no panic"), "HTTP/1.1 200 OK");
+    // The one that waited had its place for as long as nobody else wanted it.
+    closed(waiting).await;
+    let Some(Report::Look { answer }) = reports.recv().await else { panic!("it asks for a snapshot") };
+    answer.send(sample::snapshot()).expect("somebody waits");
+    assert_eq!(second.await.expect("no panic"), "HTTP/1.1 200 OK");
 }
 
 /// Sends a request as it is and returns the status line and the body.

@@ -11,7 +11,7 @@
 //!
 //! Writing never holds the driver up. When the queue is full or the disk fails, triples are dropped and counted; the
 //! segment ends with a gap that it tells of, and the next one begins with a new checkpoint. A torn end, as after a
-//! kill, costs what was not written yet. Queries' texts, users and secrets are in no event, and so not in here.
+//! kill, costs what was not written yet, and a replay that finds anything else missing or damaged fails. Queries' texts, users and secrets are in no event, and so not in here.
 //!
 //! The format is version [`VERSION`]; any other is refused with its number.
 
@@ -25,7 +25,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-pub use replay::{Disagreement, Replay, Replayed, Segment, Turn, Verdict, replay, replay_watched};
+pub use crate::record::error::FileError;
+pub use replay::{Disagreement, Fault, Replay, Replayed, Segment, Turn, Verdict, replay, replay_watched};
 pub use segment::Ending;
 pub use writer::{Counts, Opening, Writer};
 
@@ -36,14 +37,7 @@ pub const VERSION: u32 = 1;
 #[derive(Debug)]
 pub enum JournalError {
     /// The operating system says no.
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// Why not.
-        cause: io::Error,
-    },
+    Io(FileError),
     /// Another writer has the directory.
     InUse {
         /// The directory.
@@ -75,6 +69,11 @@ pub enum JournalError {
         /// The build that was to replay it.
         ours: String,
     },
+    /// The file ends before the segment has begun: its writer was killed in that moment.
+    Unbegun {
+        /// The file.
+        file: PathBuf,
+    },
     /// The header or the checkpoint is missing or damaged, so nothing of the segment can be replayed.
     NoStart {
         /// The file.
@@ -86,15 +85,15 @@ pub enum JournalError {
 
 impl JournalError {
     fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> JournalError + use<> {
-        let path = path.to_owned();
-        move |cause| JournalError::Io { doing, path: path.clone(), cause }
+        let failed = FileError::of(doing, path);
+        move |cause| JournalError::Io(failed(cause))
     }
 }
 
 impl fmt::Display for JournalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            JournalError::Io { doing, path, cause } => write!(f, "cannot {doing} {}: {cause}", path.display()),
+            JournalError::Io(error) => error.fmt(f),
             JournalError::InUse { dir } => write!(f, "another gateway writes its journal to {}", dir.display()),
             JournalError::NoJournal { dir } => write!(f, "there is no journal in {}", dir.display()),
             JournalError::NotJournal { file } => write!(f, "{} is no segment of a journal", file.display()),
@@ -105,6 +104,9 @@ impl fmt::Display for JournalError {
                 let file = file.display();
                 write!(f, "{file} was written by build {theirs}; this is {ours}, which may decide otherwise")
             }
+            JournalError::Unbegun { file } => {
+                write!(f, "{}: it ends before its header and checkpoint do", file.display())
+            }
             JournalError::NoStart { file, missing } => {
                 write!(f, "{}: its {missing} is missing or damaged", file.display())
             }
@@ -112,10 +114,16 @@ impl fmt::Display for JournalError {
     }
 }
 
+impl From<FileError> for JournalError {
+    fn from(error: FileError) -> JournalError {
+        JournalError::Io(error)
+    }
+}
+
 impl std::error::Error for JournalError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            JournalError::Io { cause, .. } => Some(cause),
+            JournalError::Io(error) => error.source(),
             _ => None,
         }
     }

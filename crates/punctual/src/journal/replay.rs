@@ -1,15 +1,21 @@
 //! Deciding again: a journal's events go into the dispatcher of its checkpoint, and what comes out is compared with
 //! what came out then, byte for byte.
+//!
+//! A journal agrees only if it is whole: decisions that cannot be read cannot be compared. What a kill leaves behind is
+//! not held against it, which is a torn tail of the last segment of a start; nor is a gap that its writer told of. Everything
+//! else that is missing or cannot be read is a [`Fault`] of the segment where it is.
 
 use std::fmt;
 use std::fs::{self, File};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use punctual_core::Dispatcher;
 use punctual_core::event::{Command, Event};
 use punctual_core::time::Time;
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use super::JournalError;
 use super::segment::{self, Ending, FORMAT, Header, Piece};
@@ -18,8 +24,8 @@ use crate::record::frame::{self, Frames, Next, Opened};
 /// The longest text of an event or of commands in a report.
 const SHOWN: usize = 4_096;
 
-/// What replaying a journal showed.
-#[derive(Debug, Serialize)]
+/// What replaying a journal showed. As JSON, whether it agrees and its segments.
+#[derive(Debug)]
 pub struct Replay {
     /// Its segments, oldest first.
     pub segments: Vec<Segment>,
@@ -32,6 +38,28 @@ pub struct Segment {
     pub file: PathBuf,
     /// What came of it.
     pub verdict: Verdict,
+    /// What is wrong with it; None: nothing.
+    pub fault: Option<Fault>,
+}
+
+/// What is wrong with a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// It cannot be replayed; the verdict says why.
+    Refused,
+    /// An event brought other commands.
+    Disagrees,
+    /// It does not begin where the previous segment ended.
+    Discontinuous,
+    /// Part of it is not what was written.
+    Damaged,
+    /// It ends in the middle of something, though its gateway went on to the next.
+    Torn,
+    /// It does not say how it ends, though its gateway went on to the next.
+    EndMissing,
+    /// The segment that it says goes on is not there.
+    NextMissing,
 }
 
 /// What came of a segment.
@@ -53,6 +81,8 @@ pub struct Replayed {
     pub seed: u64,
     /// The hash of the model.
     pub model: String,
+    /// When its writer started.
+    pub started: Time,
     /// Events.
     pub events: u64,
     /// Commands that were given for them.
@@ -88,11 +118,14 @@ pub struct Disagreement {
 }
 
 impl Replay {
-    /// True if everything that could be replayed was decided in the same way, from one segment to the next, and
-    /// something was.
+    /// True if every segment was decided in the same way, from one to the next, and nothing is wrong with any.
     pub fn agrees(&self) -> bool {
-        let mut replayed = self.replayed().peekable();
-        replayed.peek().is_some() && replayed.all(Replayed::agrees)
+        self.faulty().next().is_none()
+    }
+
+    /// The segments with which something is wrong.
+    pub fn faulty(&self) -> impl Iterator<Item = (&Segment, Fault)> {
+        self.segments.iter().filter_map(|segment| Some((segment, segment.fault?)))
     }
 
     fn replayed(&self) -> impl Iterator<Item = &Replayed> {
@@ -103,10 +136,43 @@ impl Replay {
     }
 }
 
-impl Replayed {
-    /// True if every event brought the same commands and the segment begins where the previous one ended.
-    pub fn agrees(&self) -> bool {
-        self.disagreement.is_none() && self.continues != Some(false)
+impl Serialize for Replay {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut fields = to.serialize_struct("Replay", 2)?;
+        fields.serialize_field("agrees", &self.agrees())?;
+        fields.serialize_field("segments", &self.segments)?;
+        fields.end()
+    }
+}
+
+/// What is wrong with a segment, which `next` follows; None: it is the newest.
+fn fault(verdict: &Verdict, next: Option<&Verdict>) -> Option<Fault> {
+    let replayed = match verdict {
+        Verdict::Replayed(replayed) => replayed,
+        Verdict::Refused(JournalError::Unbegun { .. }) if next.is_none() => return None,
+        Verdict::Refused(_) => return Some(Fault::Refused),
+    };
+    let goes_on = |next: &Replayed| next.started == replayed.started;
+    let follows = |next: &Replayed| goes_on(next) && replayed.sequence.checked_add(1) == Some(next.sequence);
+    let next_is = |holds: &dyn Fn(&Replayed) -> bool| match next {
+        Some(Verdict::Replayed(next)) => holds(next),
+        // What is wrong with that one is said there.
+        Some(Verdict::Refused(_)) | None => false,
+    };
+    if replayed.continues == Some(false) {
+        Some(Fault::Discontinuous)
+    } else if replayed.disagreement.is_some() {
+        Some(Fault::Disagrees)
+    } else if replayed.damaged_bytes > 0 {
+        Some(Fault::Damaged)
+    } else if replayed.torn_bytes > 0 && next_is(&goes_on) {
+        Some(Fault::Torn)
+    } else if replayed.ending == Ending::Unsaid && next_is(&goes_on) {
+        Some(Fault::EndMissing)
+    } else if replayed.ending == Ending::Continued && next_is(&|next| !follows(next)) {
+        Some(Fault::NextMissing)
+    } else {
+        None
     }
 }
 
@@ -146,24 +212,32 @@ pub fn replay_watched(path: &Path, build: &str, watch: &mut dyn FnMut(Turn<'_>))
     if files.is_empty() {
         return Err(JournalError::NoJournal { dir: path.to_owned() });
     }
-    let (mut segments, mut before) = (Vec::new(), None);
+    let (mut verdicts, mut before) = (Vec::new(), None);
     for file in files {
         let verdict = match replay_segment(&file, build, before.take(), watch) {
             Ok((replayed, after)) => {
                 before = after;
                 Verdict::Replayed(Box::new(replayed))
             }
+            // It was there a moment ago: a gateway that writes removes its oldest segments.
+            Err(JournalError::Io(error)) if error.cause.kind() == io::ErrorKind::NotFound => continue,
             Err(cause) => Verdict::Refused(cause),
         };
-        segments.push(Segment { file, verdict });
+        verdicts.push((file, verdict));
     }
-    if segments.iter().all(|segment| matches!(segment.verdict, Verdict::Refused(_))) {
-        if let Some(Segment { verdict: Verdict::Refused(cause), .. }) = segments.into_iter().next() {
-            return Err(cause);
-        }
-        return Err(JournalError::NoJournal { dir: path.to_owned() });
+    if !verdicts.iter().any(|(_, verdict)| matches!(verdict, Verdict::Replayed(_))) {
+        return Err(match verdicts.into_iter().next() {
+            Some((_, Verdict::Refused(cause))) => cause,
+            _ => JournalError::NoJournal { dir: path.to_owned() },
+        });
     }
-    Ok(Replay { segments })
+    let faults: Vec<Option<Fault>> = verdicts
+        .iter()
+        .enumerate()
+        .map(|(at, (_, verdict))| fault(verdict, verdicts.get(at + 1).map(|(_, next)| next)))
+        .collect();
+    let judged = verdicts.into_iter().zip(faults);
+    Ok(Replay { segments: judged.map(|((file, verdict), fault)| Segment { file, verdict, fault }).collect() })
 }
 
 /// Where a segment that is continued left the dispatcher.
@@ -201,7 +275,8 @@ fn open(file: &Path) -> Result<Frames, JournalError> {
     let opened = File::open(file).and_then(|opened| frame::open(opened, FORMAT));
     match opened.map_err(JournalError::io("read", file))? {
         Opened::Frames(frames) => Ok(frames),
-        Opened::Torn | Opened::Foreign => Err(JournalError::NotJournal { file: file.to_owned() }),
+        Opened::Torn => Err(JournalError::Unbegun { file: file.to_owned() }),
+        Opened::Foreign => Err(JournalError::NotJournal { file: file.to_owned() }),
         Opened::Version(found) => Err(JournalError::Version { file: file.to_owned(), found }),
     }
 }
@@ -209,29 +284,33 @@ fn open(file: &Path) -> Result<Frames, JournalError> {
 /// The header and the checkpoint's bytes.
 fn read_start(file: &Path, frames: &mut Frames, build: &str) -> Result<(Header, Vec<u8>), JournalError> {
     let missing = |missing| JournalError::NoStart { file: file.to_owned(), missing };
-    let header = match frames.next().map_err(JournalError::io("read", file))? {
-        Next::Frame(payload) => match segment::read(payload) {
-            Some(Piece::Header(header)) => header,
-            _ => return Err(missing("header")),
-        },
-        _ => return Err(missing("header")),
-    };
+    let Some(Piece::Header(header)) = start_piece(file, frames, "header")? else { return Err(missing("header")) };
     if header.build != build {
         return Err(JournalError::Build { file: file.to_owned(), theirs: header.build, ours: build.to_owned() });
     }
     let mut checkpoint = Vec::new();
     loop {
-        match frames.next().map_err(JournalError::io("read", file))? {
-            Next::Frame(payload) => match segment::read(payload) {
-                Some(Piece::Checkpoint { bytes, last }) => {
-                    checkpoint.extend_from_slice(bytes);
-                    if last {
-                        return Ok((header, checkpoint));
-                    }
-                }
-                _ => return Err(missing("checkpoint")),
-            },
-            _ => return Err(missing("checkpoint")),
+        let Some(Piece::Checkpoint { bytes, last }) = start_piece(file, frames, "checkpoint")? else {
+            return Err(missing("checkpoint"));
+        };
+        checkpoint.extend_from_slice(bytes);
+        if last {
+            return Ok((header, checkpoint));
+        }
+    }
+}
+
+/// The next piece of what a segment begins with.
+fn start_piece<'f>(
+    file: &Path,
+    frames: &'f mut Frames,
+    missing: &'static str,
+) -> Result<Option<Piece<'f>>, JournalError> {
+    match frames.next().map_err(JournalError::io("read", file))? {
+        Next::Frame(payload) => Ok(segment::read(payload)),
+        Next::End | Next::Torn { plain: true, .. } => Err(JournalError::Unbegun { file: file.to_owned() }),
+        Next::Damaged { .. } | Next::Torn { plain: false, .. } => {
+            Err(JournalError::NoStart { file: file.to_owned(), missing })
         }
     }
 }
@@ -245,7 +324,7 @@ struct Again<'a> {
 }
 
 impl Again<'_> {
-    fn run(&mut self, frames: &mut Frames) -> std::io::Result<()> {
+    fn run(&mut self, frames: &mut Frames) -> io::Result<()> {
         loop {
             let beyond = frames.left();
             let next = match frames.next()? {
@@ -261,6 +340,8 @@ impl Again<'_> {
                 Some(Piece::Triple { now, event, commands }) => self.decide(now, event, commands),
                 Some(Piece::End(ending)) => {
                     self.replayed.ending = ending;
+                    // Nothing is ever written behind it.
+                    self.replayed.damaged_bytes = frames.left();
                     return Ok(());
                 }
                 Some(Piece::Header(_) | Piece::Checkpoint { .. }) | None => {
@@ -313,6 +394,7 @@ impl Replayed {
             sequence: header.sequence,
             seed: header.seed,
             model: header.model.clone(),
+            started: header.started,
             events: 0,
             commands: 0,
             agreed: 0,
@@ -343,8 +425,32 @@ impl fmt::Display for Replay {
         }
         let (events, agreed) =
             self.replayed().fold((0, 0), |(events, agreed), one| (events + one.events, agreed + one.agreed));
-        let verdict = if self.agrees() { "agrees" } else { "does not agree" };
-        write!(f, "the journal {verdict}: {agreed} of {events} events brought the same commands")
+        let decided_otherwise = |(_, fault)| matches!(fault, Fault::Disagrees | Fault::Discontinuous);
+        let verdict = match (self.agrees(), self.faulty().any(decided_otherwise)) {
+            (true, _) => "agrees",
+            (false, true) => "does not agree",
+            (false, false) => "is not whole",
+        };
+        write!(f, "the journal {verdict}: {agreed} of {events} events that could be read brought the same commands")?;
+        for (segment, fault) in self.faulty() {
+            write!(f, "\n  {}: {fault}", segment.file.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// As a sentence's end, behind the segment's name.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fault::Refused => "it could not be replayed",
+            Fault::Disagrees => "an event brought other commands",
+            Fault::Discontinuous => "it does not begin where the one before it ended",
+            Fault::Damaged => "part of it is damaged",
+            Fault::Torn => "its tail is torn, though its gateway went on to the next",
+            Fault::EndMissing => "its end is missing, though the next one was begun",
+            Fault::NextMissing => "the segment after it is missing",
+        })
     }
 }
 

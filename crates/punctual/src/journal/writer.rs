@@ -1,12 +1,11 @@
 //! Writing the journal: the driver's end, which only serialises, and the thread behind it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use punctual_core::Dispatcher;
@@ -17,7 +16,8 @@ use super::segment::{self, Ending, Header};
 use super::{JournalError, segment::FORMAT};
 use crate::record::append::{Appender, Complaint, claim};
 use crate::record::frame;
-use crate::record::queue::{Drain, Feed, Popped, queue};
+use crate::record::queue::{Feed, queue};
+use crate::record::thread::{self, Desk, Thread};
 use crate::settings;
 
 /// The file that is locked while someone writes to its directory.
@@ -27,18 +27,11 @@ const LOCK_FILE: &str = "journal.lock";
 const QUEUE_TRIPLES: usize = 16_384;
 const QUEUE_BYTES: usize = 64 << 20;
 
-/// How long the thread rests when there is nothing to do, and how long a triple stays in memory at most.
-const REST: Duration = Duration::from_millis(100);
-const FLUSH: Duration = Duration::from_millis(250);
-
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 256 << 10;
 
 /// How long after a failure a new segment is begun.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// Frames that are taken in before other work is looked at.
-const TURN: usize = 4_096;
 
 /// What every segment says of where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +97,8 @@ pub struct Writer {
     not_before: Option<Instant>,
     recorded: u64,
     dropped: u64,
-    thread: Option<JoinHandle<()>>,
+    /// Waited for when it is dropped.
+    thread: Option<Thread>,
 }
 
 impl Writer {
@@ -114,8 +108,7 @@ impl Writer {
     /// If another writer has it, or it cannot be made, read or written to.
     pub fn start(settings: &settings::Journal, opening: Opening) -> Result<Writer, JournalError> {
         let (mut writer, work) = Writer::prepare(settings, opening, QUEUE_TRIPLES)?;
-        let thread = thread::Builder::new().name("journal".into()).spawn(work);
-        writer.thread = Some(thread.map_err(JournalError::io("start a thread for", &settings.dir))?);
+        writer.thread = Some(Thread::start("journal", &settings.dir, work)?);
         Ok(writer)
     }
 
@@ -129,22 +122,10 @@ impl Writer {
         let lock = claim(&dir, LOCK_FILE).map_err(JournalError::io("write a journal to", &dir))?;
         let Some(lock) = lock else { return Err(JournalError::InUse { dir }) };
         let last = segment::segments(&dir).map_err(JournalError::io("read", &dir))?.keys().next_back().copied();
-        // Four segments at least fit into the bound.
-        let segment_bytes = settings.segment_bytes.min(settings.max_bytes / 4).max(1);
         let shared = Arc::new(Shared::default());
-        let shelf = Shelf {
-            dir,
-            next: last.map_or(0, |last| last.saturating_add(1)),
-            opening,
-            max_bytes: settings.max_bytes,
-            segment_bytes,
-            shared: shared.clone(),
-            file: None,
-            gathered: Vec::new(),
-            triples: 0,
-            lost: 0,
-            complaint: Complaint::default(),
-        };
+        let next = last.map_or(0, |last| last.saturating_add(1));
+        let shelf = Shelf::new(settings, next, opening, shared.clone());
+        let segment_bytes = shelf.segment_bytes;
         let (feed, drain) = queue(triples, QUEUE_BYTES);
         let writer = Writer {
             feed,
@@ -159,7 +140,12 @@ impl Writer {
             dropped: 0,
             thread: None,
         };
-        Ok((writer, move || write(&drain, shelf, lock)))
+        let work = move || {
+            // The directory is this writer's for as long as the thread lives.
+            let _lock = lock;
+            thread::work(&drain, shelf);
+        };
+        Ok((writer, work))
     }
 
     /// Takes in what was just handled: `commands` are those that the dispatcher gave for this event. Never waits.
@@ -230,41 +216,33 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.feed.push_waiting(Ask::Close { dropped: self.gap }, 0);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        // The thread is waited for once this is gone.
     }
 }
 
-/// The thread. It has the directory's lock for as long as it lives.
-fn write(drain: &Drain<Ask>, mut shelf: Shelf, _lock: File) {
-    drain.attach();
-    let mut flush_at = Instant::now();
-    loop {
-        let mut idle = false;
-        for _ in 0..TURN {
-            match drain.pop() {
-                Popped::Item(Ask::Triple(triple)) => shelf.put(&triple),
-                Popped::Item(Ask::Open { checkpoint, dropped }) => shelf.begin(&checkpoint, dropped),
-                Popped::Item(Ask::Flush(answer)) => {
-                    shelf.write();
-                    let _ = answer.send(());
-                }
-                Popped::Item(Ask::Close { dropped }) => return shelf.finish(dropped, Ending::Closed),
-                Popped::Over => return shelf.finish(0, Ending::Closed),
-                Popped::Empty => {
-                    idle = true;
-                    break;
-                }
+impl Desk<Ask> for Shelf {
+    fn take(&mut self, ask: Ask) -> bool {
+        match ask {
+            Ask::Triple(triple) => self.put(&triple),
+            Ask::Open { checkpoint, dropped } => self.begin(&checkpoint, dropped),
+            Ask::Flush(answer) => {
+                self.write();
+                let _ = answer.send(());
+            }
+            Ask::Close { dropped } => {
+                self.lost += dropped;
+                return false;
             }
         }
-        if Instant::now() >= flush_at {
-            shelf.write();
-            flush_at = Instant::now() + FLUSH;
-        }
-        if idle {
-            drain.rest(REST);
-        }
+        true
+    }
+
+    fn tidy(&mut self) {
+        self.write();
+    }
+
+    fn close(mut self) {
+        self.finish(Ending::Closed);
     }
 }
 
@@ -276,8 +254,10 @@ struct Shelf {
     max_bytes: u64,
     segment_bytes: u64,
     shared: Arc<Shared>,
-    /// The segment that is written; None after a failure.
+    /// The newest segment. After a failure it stays, until all that is missing behind it is known.
     file: Option<Appender>,
+    /// True while triples may follow: none has been lost since its checkpoint.
+    takes: bool,
     gathered: Vec<u8>,
     triples: u64,
     /// Triples lost here since the segment before the gap.
@@ -286,8 +266,26 @@ struct Shelf {
 }
 
 impl Shelf {
+    fn new(settings: &settings::Journal, next: u64, opening: Opening, shared: Arc<Shared>) -> Shelf {
+        Shelf {
+            dir: settings.dir.clone(),
+            next,
+            opening,
+            max_bytes: settings.max_bytes,
+            // Four segments at least fit into the bound.
+            segment_bytes: settings.segment_bytes.min(settings.max_bytes / 4).max(1),
+            shared,
+            file: None,
+            takes: false,
+            gathered: Vec::new(),
+            triples: 0,
+            lost: 0,
+            complaint: Complaint::default(),
+        }
+    }
+
     fn put(&mut self, triple: &[u8]) {
-        if self.file.is_none() || !frame::append(&mut self.gathered, triple) {
+        if !self.takes || !frame::append(&mut self.gathered, triple) {
             return self.lose(1);
         }
         self.triples += 1;
@@ -296,13 +294,12 @@ impl Shelf {
         }
     }
 
-    /// Writes what was gathered. If that fails, the segment ends here.
+    /// Writes what was gathered. If that fails, the segment takes no more.
     fn write(&mut self) {
         let (gathered, triples) = (std::mem::take(&mut self.gathered), std::mem::take(&mut self.triples));
         let Some(file) = self.file.as_mut().filter(|_| !gathered.is_empty()) else { return };
         if let Err(cause) = file.append(&gathered, false) {
             self.lose(triples);
-            self.close(Ending::Gap { dropped: self.lost });
             self.failed(&cause);
         }
     }
@@ -313,51 +310,60 @@ impl Shelf {
     }
 
     fn failed(&mut self, cause: &io::Error) {
+        self.takes = false;
         self.shared.failed.store(true, Ordering::Relaxed);
-        if self.complaint.is_due() {
+        if self.complaint.failed(0) {
             let lost = self.shared.lost.load(Ordering::Relaxed);
             tracing::error!(dir = %self.dir.display(), %cause, lost, "the journal cannot be written; trying again");
         }
     }
 
-    /// Ends the segment that is written, if that can still be said in it.
-    fn close(&mut self, ending: Ending) {
-        let Some(mut file) = self.file.take().filter(|file| !file.is_broken()) else { return };
+    /// Writes what is left and ends the newest segment: with a gap if triples are missing, else as told.
+    fn finish(&mut self, ending: Ending) {
+        self.write();
+        let ending = if self.lost == 0 { ending } else { Ending::Gap { dropped: self.lost } };
+        let Some(file) = self.file.as_mut().filter(|file| !file.is_broken()) else { return };
         let mut frame = Vec::new();
         segment::end(&mut frame, ending);
         // Without it the segment's end is unsaid, which is no less true.
         let _ = file.append(&frame, false);
     }
 
-    fn finish(&mut self, dropped: u64, ending: Ending) {
-        self.write();
-        let dropped = dropped + self.lost;
-        self.close(if dropped == 0 { ending } else { Ending::Gap { dropped } });
-    }
-
-    /// Begins the next segment.
+    /// Begins the next segment, `dropped` triples after the last that was sent. Only then is the one before it ended
+    /// for good: as long as there is no next one, what it says of its end is not the whole truth.
     fn begin(&mut self, checkpoint: &[u8], dropped: u64) {
-        self.finish(dropped, Ending::Continued);
+        self.write();
+        self.lost += dropped;
+        let good = self.file.as_ref().map_or(0, Appender::len);
+        self.finish(Ending::Continued);
         self.keep_bound(checkpoint.len() as u64);
-        let path = self.dir.join(segment::name(self.next));
-        let Opening { build, seed, model, started } = self.opening.clone();
-        let mut frames = Vec::new();
-        segment::open(&mut frames, &Header { sequence: self.next, build, seed, model, started }, checkpoint);
-        let begun = Appender::create(&path, FORMAT).and_then(|mut file| {
-            file.append(&frames, false).inspect_err(|_| drop(fs::remove_file(&path)))?;
-            Ok(file)
-        });
-        match begun {
+        match self.create(checkpoint) {
             Ok(file) => {
-                (self.file, self.lost, self.next) = (Some(file), 0, self.next.saturating_add(1));
+                if let Some(lost) = self.complaint.went_well(self.lost) {
+                    tracing::info!(dir = %self.dir.display(), lost, "the journal is written again");
+                }
+                (self.file, self.takes, self.lost, self.next) = (Some(file), true, 0, self.next.saturating_add(1));
                 self.shared.segments.fetch_add(1, Ordering::Relaxed);
             }
             Err(cause) => {
+                if let Some(file) = &mut self.file {
+                    file.cut(good);
+                }
                 // A file that is in the way would be so again.
                 self.next = self.next.saturating_add(u64::from(cause.kind() == io::ErrorKind::AlreadyExists));
                 self.failed(&cause);
             }
         }
+    }
+
+    fn create(&self, checkpoint: &[u8]) -> io::Result<Appender> {
+        let path = self.dir.join(segment::name(self.next));
+        let Opening { build, seed, model, started } = self.opening.clone();
+        let mut frames = Vec::new();
+        segment::open(&mut frames, &Header { sequence: self.next, build, seed, model, started }, checkpoint);
+        let mut file = Appender::create(&path, FORMAT)?;
+        file.append(&frames, false).inspect_err(|_| drop(fs::remove_file(&path)))?;
+        Ok(file)
     }
 
     /// Removes the oldest segments until one more fits.

@@ -7,10 +7,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual_core::cluster::Spec;
 use punctual_core::event::LossCause;
@@ -20,6 +18,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
+use super::socket_dir::SocketDir;
 use super::{Notice, Start, Wish};
 use crate::relay;
 use crate::settings::{Address, Embedded, Endpoint, Secret, Tables};
@@ -124,6 +123,8 @@ pub(super) async fn run(mut start: Start, program: Program) {
         tokio::select! {
             line = engine.stdout.next_line(), if !engine.silent => match line {
                 Ok(Some(line)) if line.starts_with("runaway") => start.tell(Notice::RanAway).await,
+                Ok(Some(line)) if line.starts_with("burning") => start.tell(Notice::Burns(true)).await,
+                Ok(Some(line)) if line.starts_with("calm") => start.tell(Notice::Burns(false)).await,
                 Ok(Some(line)) => tracing::info!(%cluster, "engine: {line}"),
                 Ok(None) | Err(_) => engine.silent = true,
             },
@@ -170,13 +171,13 @@ struct Engine {
 
 impl Engine {
     async fn launch(program: &Program) -> Result<Engine, ChildError> {
-        let dir = SocketDir::new()?;
+        let dir = SocketDir::new().map_err(|(path, error)| ChildError::Directory(path, error))?;
         let secret = Secret::new(random_secret().map_err(ChildError::Secret)?);
         let me = std::env::current_exe().map_err(ChildError::Spawn)?;
         let mut child = Command::new(me)
             .arg("engine")
             .arg("--socket-dir")
-            .arg(&dir.0)
+            .arg(dir.path())
             .arg("--secret-on-stdin")
             .args(&program.arguments)
             .stdin(Stdio::piped())
@@ -193,12 +194,8 @@ impl Engine {
             return Err(ChildError::Spawn(io::Error::other("its pipes are missing")));
         };
         stdin.write_all(format!("{}\n", secret.reveal()).as_bytes()).await.map_err(ChildError::Secret)?;
-        let endpoint = Endpoint {
-            address: Address::Unix(dir.0.join(".s.PGSQL.5432")),
-            user: None,
-            password: Some(secret),
-            database: None,
-        };
+        let endpoint =
+            Endpoint { address: Address::Unix(dir.socket()), user: None, password: Some(secret), database: None };
         Ok(Engine {
             child,
             stdin: Some(stdin),
@@ -238,7 +235,7 @@ impl Engine {
 
     async fn kill(&mut self) {
         if let Err(error) = self.child.kill().await {
-            tracing::warn!(dir = %self.dir.0.display(), "killing the engine: {error}");
+            tracing::warn!(dir = %self.dir.path().display(), "killing the engine: {error}");
         }
     }
 
@@ -268,36 +265,6 @@ async fn listen(stderr: ChildStderr) -> VecDeque<String> {
         }
     }
     kept
-}
-
-/// A directory for one socket, which only we may enter. Its path is short: a socket's may have 107 bytes.
-#[derive(Debug)]
-struct SocketDir(PathBuf);
-
-impl SocketDir {
-    fn new() -> Result<SocketDir, ChildError> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let base = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
-        let base = if base.is_dir() { base } else { std::env::temp_dir() };
-        loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = base.join(format!("punctual-{}-{number}", std::process::id()));
-            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(SocketDir(path)),
-                // Left behind by a process that had our id: not ours to enter.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(ChildError::Directory(path, error)),
-            }
-        }
-    }
-}
-
-impl Drop for SocketDir {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(Path::new(&self.0)) {
-            tracing::debug!(dir = %self.0.display(), "removing a socket directory: {error}");
-        }
-    }
 }
 
 /// 32 bytes of the system's entropy, in hexadecimal.

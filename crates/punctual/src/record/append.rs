@@ -16,6 +16,9 @@ pub(crate) struct Appender {
     file: File,
     good: u64,
     broken: bool,
+    /// The disk is full, for tests: there is no other way to have one that has room again later.
+    #[cfg(test)]
+    pub(crate) full: bool,
 }
 
 impl Appender {
@@ -25,7 +28,7 @@ impl Appender {
     /// If it cannot be made or its header written. Then it is not there.
     pub(crate) fn create(path: &Path, format: Format) -> io::Result<Appender> {
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
-        let mut appender = Appender { file, good: 0, broken: false };
+        let mut appender = Appender::over(file, 0);
         appender.append(&format.header(), false).inspect_err(|_| drop(fs::remove_file(path)))?;
         Ok(appender)
     }
@@ -39,7 +42,17 @@ impl Appender {
         if file.metadata()?.len() != good {
             file.set_len(good)?;
         }
-        Ok(Appender { file, good, broken: false })
+        Ok(Appender::over(file, good))
+    }
+
+    fn over(file: File, good: u64) -> Appender {
+        Appender {
+            file,
+            good,
+            broken: false,
+            #[cfg(test)]
+            full: false,
+        }
     }
 
     /// Appends whole frames, to the disk itself if `sync`.
@@ -47,8 +60,7 @@ impl Appender {
     /// # Errors
     /// If they could not all be written. Then none is, or else the file [is broken](Appender::is_broken).
     pub(crate) fn append(&mut self, frames: &[u8], sync: bool) -> io::Result<()> {
-        let written = self.file.write_all(frames).and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
-        match written {
+        match self.write(frames, sync) {
             Ok(()) => {
                 self.good += frames.len() as u64;
                 Ok(())
@@ -57,6 +69,23 @@ impl Appender {
                 self.broken |= self.file.set_len(self.good).is_err();
                 Err(cause)
             }
+        }
+    }
+
+    fn write(&mut self, frames: &[u8], sync: bool) -> io::Result<()> {
+        #[cfg(test)]
+        if self.full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.file.write_all(frames)?;
+        if sync { self.file.sync_data() } else { Ok(()) }
+    }
+
+    /// Takes back what was appended after the first `good` bytes.
+    pub(crate) fn cut(&mut self, good: u64) {
+        if good < self.good {
+            self.broken |= self.file.set_len(good).is_err();
+            self.good = good;
         }
     }
 
@@ -87,10 +116,12 @@ pub(crate) fn claim(dir: &Path, lock: &str) -> io::Result<Option<File>> {
     }
 }
 
-/// Says at most once a minute that something goes wrong again and again.
+/// Says at most once a minute that something goes wrong again and again, and then that it goes well again.
 #[derive(Debug, Default)]
 pub(crate) struct Complaint {
     said: Option<Instant>,
+    /// What had been lost in all when it was said; None: it goes well, as far as was said.
+    failing: Option<u64>,
 }
 
 impl Complaint {
@@ -101,6 +132,20 @@ impl Complaint {
             self.said = Some(Instant::now());
         }
         due
+    }
+
+    /// It failed, `lost` so far in all. True if it is time to say so (again).
+    pub(crate) fn failed(&mut self, lost: u64) -> bool {
+        let due = self.is_due();
+        if due {
+            self.failing.get_or_insert(lost);
+        }
+        due
+    }
+
+    /// It went well, `lost` so far in all. How much was lost since it was said to fail, if it was.
+    pub(crate) fn went_well(&mut self, lost: u64) -> Option<u64> {
+        self.failing.take().map(|before| lost.saturating_sub(before))
     }
 }
 
@@ -148,5 +193,17 @@ mod tests {
         let mut complaint = Complaint::default();
         assert!(complaint.is_due());
         assert!(!complaint.is_due());
+    }
+
+    #[test]
+    fn that_it_goes_well_is_said_once_after_each_complaint() {
+        let mut complaint = Complaint::default();
+        assert_eq!(complaint.went_well(3), None);
+        assert!(complaint.failed(3));
+        assert!(!complaint.failed(5));
+        assert_eq!(complaint.went_well(9), Some(6));
+        assert_eq!(complaint.went_well(9), None);
+        assert!(!complaint.failed(9), "not again at once");
+        assert_eq!(complaint.went_well(12), None, "nor that it is over");
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use punctual::catalog::{Answer, Column, ColumnKind, Question};
 use punctual::door::{AnswerError, Answers, Shared, serve};
+use punctual::driver::fallback::Fallback;
 use punctual::link::Link;
 use punctual::settings::Door;
 use punctual_core::Policy;
@@ -61,7 +62,9 @@ impl Gateway {
         let (tell, records) = mpsc::unbounded_channel();
         let (driver, knobs) = mpsc::unbounded_channel();
         let classes = wanted.policy.classes.clone();
-        let shared = Arc::new(Shared::new(1, wanted.door.clone(), classes, 1, Arc::new(FixedAnswers)));
+        let fallback = Fallback::new(wanted.policy.wait_limit);
+        let shared = Shared::new(1, wanted.door.clone(), classes, 1, Arc::new(FixedAnswers), fallback);
+        let shared = Arc::new(shared);
         let driving = Driver::new(wanted.policy, wanted.door, postgres.endpoint(), tell);
         tokio::spawn(driving.run(reports, knobs));
         for at in 0..wanted.clusters {

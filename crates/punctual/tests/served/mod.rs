@@ -49,37 +49,39 @@ impl Served {
         Served::start_in(tempfile::tempdir().expect("a temporary directory"), configuration)
     }
 
+    /// The same, to be shut down within that time.
+    pub(crate) fn start_to_stop_within(within: &str, configuration: &str) -> Served {
+        Served::launch(tempfile::tempdir().expect("a temporary directory"), within, configuration)
+    }
+
     /// The same, over an existing state directory.
     pub(crate) fn start_in(dir: TempDir, configuration: &str) -> Served {
-        let file = dir.path().join("punctual.toml");
-        let state = dir.path().join("state");
-        let gateway = format!(
-            "[gateway]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nstate_dir = {state:?}\nshutdown_within = \"10s\"\n"
-        );
-        std::fs::write(&file, gateway + configuration).expect("a configuration file");
-        let mut child = punctual()
-            .args(["serve", "-c"])
-            .arg(&file)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
+        Served::launch(dir, "10s", configuration)
+    }
+
+    fn launch(dir: TempDir, within: &str, configuration: &str) -> Served {
+        let mut child = spawn(dir.path(), within, configuration, Stdio::piped());
         let mut stderr = child.stderr.take().expect("its standard error");
         let log = std::thread::spawn(move || {
             let mut log = String::new();
             let _ = stderr.read_to_string(&mut log);
             log
         });
+        Served::of(child, dir, Some(log))
+    }
+
+    /// The same, with its log going elsewhere and its state below a directory that stays.
+    pub(crate) fn start_with_log(below: &Path, configuration: &str, log: Stdio) -> Served {
+        let dir = tempfile::tempdir_in(below).expect("a temporary directory");
+        Served::of(spawn(dir.path(), "10s", configuration, log), dir, None)
+    }
+
+    fn of(mut child: Child, dir: TempDir, log: Option<JoinHandle<String>>) -> Served {
         let mut line = String::new();
         let stdout = child.stdout.take().expect("its standard output");
         BufReader::new(stdout).read_line(&mut line).expect("a line on standard output");
-        let mut served = Served {
-            child,
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            http: SocketAddr::from(([127, 0, 0, 1], 0)),
-            dir,
-            log: Some(log),
-        };
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut served = Served { child, address: nowhere, http: nowhere, dir, log };
         let parsed = line.trim().strip_prefix("listening on ").and_then(|rest| rest.split_once(", HTTP on "));
         let Some((address, http)) = parsed else {
             let _ = served.child.kill();
@@ -176,6 +178,19 @@ impl Drop for Served {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The program, serving what is configured over the state directory `dir/state`.
+fn spawn(dir: &Path, within: &str, configuration: &str, stderr: Stdio) -> Child {
+    let file = dir.join("punctual.toml");
+    let state = dir.join("state");
+    let gateway = format!(
+        "[gateway]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nstate_dir = {state:?}\nshutdown_within = {within:?}\n"
+    );
+    std::fs::write(&file, gateway + configuration).expect("a configuration file");
+    let mut command = punctual();
+    command.args(["serve", "-c"]).arg(&file).stdout(Stdio::piped()).stderr(stderr);
+    command.spawn().expect("the program starts")
 }
 
 /// The directories that a gateway over that state directory writes.

@@ -9,13 +9,14 @@ use punctual_core::statement::Statement;
 use punctual_core::time::Span;
 use serde::Serialize;
 
+use super::startable;
 use crate::config::bytes_text;
 use crate::settings::{Address, Cluster, ClusterKind, Embedded, RecordSql, Settings, Tables};
 
 /// All that `punctual check` says.
 #[derive(Debug, Serialize)]
 pub struct Meaning {
-    /// True: settings that are wrong have no meaning.
+    /// True if nothing is in the way of any cluster. Settings that are wrong have no meaning.
     pub right: bool,
     /// The file, if there is one.
     pub file: Option<String>,
@@ -33,10 +34,10 @@ pub struct Meaning {
     pub limits: Vec<String>,
     /// Where history goes, and the journal, a sentence each.
     pub records: Vec<String>,
+    /// What would keep clusters from starting.
+    pub problems: Vec<String>,
     /// What is allowed and may be a mistake all the same.
     pub warnings: Vec<String>,
-    /// What becomes of the query that was asked about.
-    pub query: Option<QueryMeaning>,
     /// Whether clusters that are there already answer; None: not asked.
     pub reached: Option<Vec<Reached>>,
 }
@@ -89,6 +90,8 @@ pub struct QueryMeaning {
     pub statement: &'static str,
     /// The tables that it reads.
     pub tables: Vec<String>,
+    /// What it asks for in vain.
+    pub warnings: Vec<String>,
 }
 
 /// Whether a cluster that is there already answers.
@@ -100,17 +103,20 @@ pub struct Reached {
     pub address: String,
     /// Why it could not be reached, if it could not.
     pub error: Option<String>,
+    /// What it said against a name that no client has.
+    pub remark: Option<String>,
 }
 
 impl Meaning {
-    /// What these settings mean, without a query, nothing reached.
+    /// What these settings mean, nothing reached.
     pub fn of(settings: &Settings, file: Option<&Path>) -> Meaning {
         let clusters: Vec<ClusterMeaning> = settings.clusters.iter().map(cluster).collect();
         let classes = &settings.policy.classes;
         // In the order in which they are tried: the built-in ones take what is left.
         let order = (0..classes.len()).skip(2).chain([DEFAULT.0 as usize, CONTROL.0 as usize]);
+        let problems = startable::problems(&settings.clusters);
         Meaning {
-            right: true,
+            right: problems.is_empty(),
             file: file.map(|file| file.display().to_string()),
             listen: settings.listen.to_string(),
             http: settings.http.map(|http| http.to_string()),
@@ -119,26 +125,29 @@ impl Meaning {
             classes: order.filter_map(|index| classes.get(index)).map(class_meaning).collect(),
             limits: limits(settings),
             records: records(settings),
+            problems,
             warnings: warnings(settings),
-            query: None,
             reached: None,
         }
     }
+}
 
-    /// Adds what becomes of a query.
-    pub(super) fn explain(&mut self, classes: &[Class], origin: Origin<'_>, sql: &str) {
+impl QueryMeaning {
+    /// What becomes of a query from there.
+    pub(super) fn of(sql: &str, origin: Origin<'_>, classes: &[Class]) -> QueryMeaning {
         let statement = Statement::read(sql);
         let (id, because) = class::classify(classes, None, origin, &statement);
-        let Some(class) = classes.get(id.0 as usize) else { return };
+        let class = &classes[id.0 as usize];
+        let mut warnings = Vec::new();
         let wanted = statement.tag.class.as_deref();
         if let Some(wanted) = wanted.filter(|wanted| class::find(classes, wanted).is_none()) {
-            self.warnings.push(format!("the query's comment asks for class \"{wanted}\", which does not exist"));
+            warnings.push(format!("the query's comment asks for class \"{wanted}\", which does not exist"));
         }
         if let Some(unreadable) = &statement.tag.unreadable {
-            self.warnings.push(format!("the query's comment says `{unreadable}`, which cannot be read"));
+            warnings.push(format!("the query's comment says `{unreadable}`, which cannot be read"));
         }
         let slo = if id == CONTROL { None } else { statement.tag.slo.or(class.slo) };
-        self.query = Some(QueryMeaning {
+        QueryMeaning {
             class: class.name.clone(),
             because: reason(because, class),
             slo_s: slo.map(Span::secs_f64),
@@ -146,7 +155,8 @@ impl Meaning {
             statement: statement.kind.name(),
             shape: statement.shape,
             tables: statement.tables,
-        });
+            warnings,
+        }
     }
 }
 

@@ -4,10 +4,12 @@
 //!  file ──▶ Settings ──▶ Meaning ──▶ text or JSON
 //! ```
 //!
-//! [`Meaning`] is the one value that both outputs show, so that they say the same.
+//! [`Meaning`] is the one value that both outputs show, so that they say the same; [`QueryMeaning`] that of the question
+//! what becomes of a query.
 
 mod meaning;
 mod reach;
+mod startable;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -21,8 +23,8 @@ use serde_json::json;
 
 pub use super::Format;
 use super::{FAILED, USAGE};
-use crate::config::{self, ConfigError};
-pub use meaning::Meaning;
+use crate::config::{self, ConfigError, Typed};
+pub use meaning::{Meaning, QueryMeaning};
 
 /// Everything went well.
 pub const DONE: u8 = 0;
@@ -33,8 +35,8 @@ pub struct Check {
     /// The configuration; without one, what runs without one is shown
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Say which class this query gets, and why
-    #[arg(long, value_name = "QUERY")]
+    /// Say only which class this query gets, and why
+    #[arg(long, value_name = "QUERY", conflicts_with = "connect")]
     pub sql: Option<String>,
     /// The user that the query comes from
     #[arg(long, default_value = "", requires = "sql", hide_default_value = true)]
@@ -53,25 +55,28 @@ pub struct Check {
     pub format: Format,
 }
 
-/// Carries it out and returns the exit code: [`DONE`], [`FAILED`] if a cluster cannot be reached, [`USAGE`] if the
-/// configuration is wrong, with everything that is wrong in it on `err` (as JSON: on `out`).
+/// Carries it out and returns the exit code: [`DONE`], [`FAILED`] if a cluster would not start or cannot be reached,
+/// [`USAGE`] if the configuration is wrong, with everything that is wrong in it on `err` (as JSON: on `out`).
 ///
 /// # Errors
 /// If the output cannot be written, or nothing can be tried for want of threads or descriptors.
 pub fn run(check: &Check, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
-    let settings = match &check.config {
-        None => config::default_settings(),
-        Some(path) => match config::load(path) {
-            Ok(settings) => settings,
-            Err(error) => return refuse(check.format, &error, out, err),
-        },
+    let settings = match config::read(check.config.as_deref(), Typed::default()) {
+        Ok(settings) => settings,
+        Err(error) => return refuse(check.format, &error, out, err),
     };
-    let mut meaning = Meaning::of(&settings, check.config.as_deref());
     if let Some(sql) = &check.sql {
         let origin = Origin { user: &check.user, database: &check.database, application: &check.application };
-        meaning.explain(&settings.policy.classes, origin, sql);
+        let query = QueryMeaning::of(sql, origin, &settings.policy.classes);
+        match check.format {
+            Format::Text => text::write_query(&query, out)?,
+            Format::Json => writeln!(out, "{:#}", json!(query))?,
+        }
+        out.flush()?;
+        return Ok(DONE);
     }
-    let mut code = DONE;
+    let mut meaning = Meaning::of(&settings, check.config.as_deref());
+    let mut code = if meaning.problems.is_empty() { DONE } else { FAILED };
     if check.connect {
         meaning.reached = Some(reach::all(&settings)?);
         if meaning.reached.iter().flatten().any(|reached| reached.error.is_some()) {

@@ -1,9 +1,12 @@
 //! What `punctual check` prints.
 
+use std::io::Read;
 use std::net::TcpListener;
 use std::path::Path;
 
 use super::*;
+use crate::door::Problem;
+use crate::door::frames::{Severity, problem};
 
 const FILE: &str = r#"
 [gateway]
@@ -105,8 +108,7 @@ fn asked(application: &str, sql: &str) -> String {
     let check = Check { sql: Some(sql.to_owned()), application: application.to_owned(), ..Check::default() };
     let (text, code) = printed(Some(FILE), check);
     assert_eq!(code, DONE);
-    let (_, text) = text.split_once("\nThe query").expect("a part about the query");
-    format!("The query{text}")
+    text
 }
 
 #[test]
@@ -149,6 +151,7 @@ fn a_query_is_told_its_class_and_why() {
     );
     let check = Check { sql: Some("select a from t -- punctual: class=elt, slo=soon".to_owned()), ..Check::default() };
     let (text, _) = printed(Some(FILE), check);
+    assert!(text.starts_with("The query is of class default"), "{text}");
     assert!(text.contains("asks for class \"elt\", which does not exist"), "{text}");
     assert!(text.contains("says `slo=soon`, which cannot be read"), "{text}");
 }
@@ -188,15 +191,21 @@ fn a_file_that_is_wrong_is_bad_usage_in_both_formats() {
 
 #[test]
 fn programs_get_the_same_as_json() {
-    let check = Check { sql: Some("select a from t".to_owned()), format: Format::Json, ..Check::default() };
-    let (text, code) = printed(Some(FILE), check);
+    let (text, code) = printed(Some(FILE), Check { format: Format::Json, ..Check::default() });
     assert_eq!(code, DONE);
     let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(json["right"], true);
     assert_eq!(json["clusters"][1]["usd_per_hour"], 3.0);
     assert_eq!(json["classes"][0]["slo_s"], 3.0);
-    assert_eq!(json["query"]["class"], "default");
     assert_eq!(json["reached"], serde_json::Value::Null);
+
+    let check = Check { sql: Some("select a from t".to_owned()), format: Format::Json, ..Check::default() };
+    let (text, code) = printed(Some(FILE), check);
+    assert_eq!(code, DONE);
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let keys: Vec<&String> = json.as_object().expect("an object").keys().collect();
+    let expected = ["because", "class", "fingerprint", "shape", "slo_s", "statement", "tables", "warnings"];
+    assert_eq!((keys, &json["class"]), (expected.map(String::from).iter().collect(), &"default".into()));
 }
 
 #[test]
@@ -210,6 +219,16 @@ fn without_a_file_the_demo_clusters_are_told() {
 #[test]
 fn clusters_that_cannot_be_reached_fail_the_check() {
     let there = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let refusing = there.try_clone().expect("a descriptor");
+    // It knows nobody.
+    std::thread::spawn(move || {
+        for mut caller in refusing.incoming().flatten() {
+            let _ = caller.read(&mut [0; 256]);
+            let mut said = Vec::new();
+            problem(&mut said, Severity::Fatal, &Problem::new(b"28000", "who is that?"));
+            let _ = caller.write_all(&said);
+        }
+    });
     let gone = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (there_at, gone_at) = (there.local_addr().expect("an address"), gone.local_addr().expect("an address"));
     drop(gone);
@@ -220,13 +239,45 @@ fn clusters_that_cannot_be_reached_fail_the_check() {
     let good = cluster("there", &there_at.to_string());
     let (text, code) = printed(Some(&good), connect());
     assert_eq!(code, DONE);
-    assert!(text.contains(&format!("there at {there_at} can be reached")), "{text}");
+    let reached = "can be reached; of a name that is not a client's, the cluster said: who is that? (28000)";
+    assert!(text.contains(&format!("there at {there_at} {reached}")), "{text}");
+    let (text, code) = printed(Some(&(good.clone() + "user = \"ann\"\n")), connect());
+    assert_eq!(code, FAILED);
+    let refused = "cannot be reached: the cluster said: who is that? (28000)";
+    assert!(text.contains(&format!("there at {there_at} {refused}")), "{text}");
 
     let bad = cluster("gone", &gone_at.to_string()) + &cluster("socket", "unix:/no/such/socket");
     let (text, code) = printed(Some(&(good + &bad)), connect());
     assert_eq!(code, FAILED);
     assert!(text.contains(&format!("gone at {gone_at} cannot be reached: Connection refused")), "{text}");
     assert!(text.contains("socket at /no/such/socket cannot be reached: No such file"), "{text}");
+}
+
+#[test]
+#[cfg(feature = "embedded")]
+fn embedded_clusters_that_would_not_start_fail_the_check() {
+    let (empty, broken) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    std::fs::write(empty.path().join("readme.txt"), "soon").expect("a file");
+    std::fs::write(broken.path().join("orders.parquet"), "half of it").expect("a file");
+    let cluster =
+        |name: &str, dir: &Path| format!("[[cluster]]\nname = \"{name}\"\nkind = \"embedded\"\ntables = [{dir:?}]\n");
+    let file = cluster("bare", empty.path()) + &cluster("broken", broken.path());
+    let (text, code) = printed(Some(&file), Check::default());
+    assert_eq!(code, FAILED);
+    assert!(text.starts_with("/etc/punctual.toml can be read, but not every cluster would start."), "{text}");
+    let bare = format!(
+        "cluster \"bare\" would not start: cannot serve tables from {}: there are no Parquet files in it",
+        empty.path().display()
+    );
+    assert!(text.contains(&bare), "{text}");
+    let broken = format!(
+        "cluster \"broken\" would not start: cannot serve tables from {}/orders.parquet: it is not",
+        broken.path().display()
+    );
+    assert!(text.contains(&broken), "{text}");
+    let (text, code) = printed(Some(&file), Check { format: Format::Json, ..Check::default() });
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((code, &json["right"], json["problems"].as_array().map(Vec::len)), (FAILED, &false.into(), Some(2)));
 }
 
 #[test]
@@ -247,10 +298,11 @@ fn the_command_line_reads_what_is_documented() {
     }
     let read =
         |words: &[&str]| <Line as clap::Parser>::try_parse_from([&["check"], words].concat()).map(|line| line.check);
-    let check =
-        read(&["-c", "p.toml", "--sql", "select 1", "--user", "ann", "--connect", "--format", "json"]).expect("right");
+    let check = read(&["-c", "p.toml", "--sql", "select 1", "--user", "ann", "--format", "json"]).expect("right");
     assert_eq!((check.config.as_deref(), check.user.as_str()), (Some(Path::new("p.toml")), "ann"));
-    assert_eq!((check.connect, check.format), (true, Format::Json));
+    assert_eq!((check.connect, check.format), (false, Format::Json));
+    assert!(read(&["--connect"]).expect("right").connect);
+    assert!(read(&["--sql", "select 1", "--connect"]).is_err(), "two questions");
     assert!(read(&["--user", "ann"]).is_err());
     assert!(read(&["--format", "yaml"]).is_err());
 }

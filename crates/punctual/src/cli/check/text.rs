@@ -7,7 +7,8 @@ use super::meaning::{ClassMeaning, Meaning, QueryMeaning, Reached};
 /// Writes all of it.
 pub(super) fn write(meaning: &Meaning, out: &mut dyn Write) -> io::Result<()> {
     match &meaning.file {
-        Some(file) => writeln!(out, "{file} is right. It means:\n")?,
+        Some(file) if meaning.right => writeln!(out, "{file} is right. It means:\n")?,
+        Some(file) => writeln!(out, "{file} can be read, but not every cluster would start. It means:\n")?,
         None => writeln!(out, "Without a configuration file:\n")?,
     }
     writeln!(out, "Clients connect to {} with any Postgres driver: psql -h {}", meaning.listen, psql(&meaning.listen))?;
@@ -19,16 +20,14 @@ pub(super) fn write(meaning: &Meaning, out: &mut dyn Write) -> io::Result<()> {
     write_classes(&meaning.classes, out)?;
     write_list("Limits", &meaning.limits, out)?;
     write_list("Records", &meaning.records, out)?;
+    write_list("Problems", &meaning.problems, out)?;
     write_list("Warnings", &meaning.warnings, out)?;
     if let Some(reached) = &meaning.reached {
         let lines: Vec<String> = reached.iter().map(reached_text).collect();
         let nothing = vec!["no cluster is there already, so there was nothing to reach".to_owned()];
         write_list("Connections", if lines.is_empty() { &nothing } else { &lines }, out)?;
     }
-    match &meaning.query {
-        Some(query) => write_query(query, out),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// The address as psql wants it.
@@ -75,19 +74,24 @@ fn write_list(title: &str, lines: &[String], out: &mut dyn Write) -> io::Result<
     lines.iter().try_for_each(|line| writeln!(out, "  {line}"))
 }
 
-fn write_query(query: &QueryMeaning, out: &mut dyn Write) -> io::Result<()> {
+/// Writes what becomes of a query.
+pub(super) fn write_query(query: &QueryMeaning, out: &mut dyn Write) -> io::Result<()> {
     let late = query.slo_s.map_or("never late".to_owned(), |slo| format!("late after {slo} s"));
     let tables = if query.tables.is_empty() { "none".to_owned() } else { query.tables.join(", ") };
-    writeln!(out, "\nThe query is of class {}: {}.\n", query.class, query.because)?;
+    writeln!(out, "The query is of class {}: {}.\n", query.class, query.because)?;
     writeln!(out, "  It is {late}. Its kind is {}, its tables: {tables}.", query.statement)?;
-    writeln!(out, "  Its shape, {}: {}", query.fingerprint, query.shape)
+    writeln!(out, "  Its shape, {}: {}", query.fingerprint, query.shape)?;
+    write_list("Warnings", &query.warnings, out)
 }
 
 fn reached_text(reached: &Reached) -> String {
-    let Reached { cluster, address, error } = reached;
-    match error {
-        None => format!("{cluster} at {address} can be reached"),
-        Some(error) => format!("{cluster} at {address} cannot be reached: {error}"),
+    let Reached { cluster, address, error, remark } = reached;
+    match (error, remark) {
+        (None, None) => format!("{cluster} at {address} can be reached"),
+        (None, Some(remark)) => {
+            format!("{cluster} at {address} can be reached; of a name that is not a client's, {remark}")
+        }
+        (Some(error), _) => format!("{cluster} at {address} cannot be reached: {error}"),
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 use punctual_core::fingerprint::Fingerprint;
 
 use super::*;
+use crate::record::logged::logged;
 
 fn clock_at(micros: u64) -> Clock {
     Arc::new(move || Time::from_micros(micros))
@@ -53,6 +54,27 @@ fn what_is_held_while_the_disk_fails_is_bounded_and_the_rest_is_counted() {
     fs::create_dir(dir.path()).unwrap();
     shelf.write(true);
     assert_eq!((tally.counts().written, tally.counts().lost_on_disk), (3, 7));
+}
+
+#[test]
+fn a_disk_that_has_room_again_is_said_once_with_what_was_lost_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut shelf, _) = shelf(dir.path());
+    shelf.put(&row(1));
+    shelf.write(true);
+    let full = |shelf: &mut Shelf, full| shelf.open[0].log.as_mut().unwrap().1.full = full;
+    full(&mut shelf, true);
+    let large = Row { sql: Some("x".repeat(1 << 20).into()), ..row(2) };
+    let said = logged(|| (0..10).for_each(|_| shelf.put(&large)));
+    assert!(said.contains("ERROR") && said.matches("history cannot be written").count() == 1, "{said}");
+    full(&mut shelf, false);
+    let said = logged(|| {
+        shelf.write(true);
+        shelf.put(&row(3));
+        shelf.write(true);
+    });
+    assert!(said.contains("INFO") && said.contains("history is written again"), "{said}");
+    assert!(said.contains("lost=7") && said.lines().count() == 1, "{said}");
 }
 
 #[test]

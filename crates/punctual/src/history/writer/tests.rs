@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
+use std::thread;
 
 use punctual_core::fingerprint::Fingerprint;
 use tempfile::TempDir;

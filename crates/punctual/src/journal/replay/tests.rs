@@ -13,8 +13,8 @@ use punctual_core::statement::Kind;
 use punctual_core::time::Span;
 
 use super::*;
-use crate::journal::writer::Writer;
 use crate::journal::writer::tests::{BUILD, opening, replayed, settings};
+use crate::journal::writer::{Opening, Writer};
 use crate::record::frame::{HEADER, append};
 
 /// A small gateway's life: two clusters, queries that come, run and end.
@@ -182,7 +182,7 @@ fn a_segment_that_does_not_begin_where_the_last_ended_is_told() {
     forged.extend_from_slice(&bytes[starts[2]..]);
     fs::write(&file, forged).unwrap();
     let replay = replay(&settings.dir, BUILD).unwrap();
-    assert!(!replay.agrees());
+    assert_eq!(faults(&replay)[0], (1, Fault::Discontinuous));
     assert_eq!(replayed(&replay)[1].continues, Some(false));
 }
 
@@ -200,7 +200,99 @@ fn another_build_is_refused_with_both_names() {
     let replay = replay(&settings(&dir).dir, "2.0 def").unwrap();
     assert!(matches!(replay.segments[0].verdict, Verdict::Refused(JournalError::Build { .. })));
     assert!(matches!(replay.segments[1].verdict, Verdict::Replayed(_)));
-    assert!(replay.agrees());
+    assert_eq!(faults(&replay), [(0, Fault::Refused)]);
+    assert!(replay.to_string().contains("journal-0000000000.seg: it could not be replayed"), "{replay}");
+}
+
+/// What is wrong, with the index of the segment.
+fn faults(replay: &Replay) -> Vec<(usize, Fault)> {
+    let faulty = replay.segments.iter().enumerate();
+    faulty.filter_map(|(at, segment)| Some((at, segment.fault?))).collect()
+}
+
+/// The faults of a journal of three segments or more once its files are changed, as the command says them too.
+fn faults_after(change: impl FnOnce(&[PathBuf])) -> Vec<(usize, Fault)> {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = crate::settings::Journal { segment_bytes: 4_000, ..settings(&dir) };
+    let mut writer = Writer::start(&settings, opening()).unwrap();
+    play(&mut writer, 200, Policy { decisions_kept: 5, ..Policy::default() });
+    drop(writer);
+    let segments = segment::segments(&settings.dir).unwrap();
+    let files: Vec<PathBuf> = segments.into_values().map(|(file, _)| file).collect();
+    assert!(files.len() >= 3, "{files:?}");
+    change(&files);
+    let replay = replay(&settings.dir, BUILD).unwrap();
+    let found = faults(&replay);
+    assert_eq!(replay.agrees(), found.is_empty());
+    let json: serde_json::Value = serde_json::from_str(&serde_json::to_string(&replay).unwrap()).unwrap();
+    assert_eq!(json["agrees"], found.is_empty());
+    assert_eq!(replay.to_string().contains("the journal agrees"), found.is_empty(), "{replay}");
+    found
+}
+
+fn cut(file: &Path, by: usize) {
+    let bytes = fs::read(file).unwrap();
+    fs::write(file, &bytes[..bytes.len() - by]).unwrap();
+}
+
+#[test]
+fn a_journal_agrees_only_if_nothing_but_its_newest_tail_is_missing() {
+    assert_eq!(faults_after(|_| {}), []);
+    let last_frame = |file: &Path| {
+        let bytes = fs::read(file).unwrap();
+        bytes.len() - frames_of(&bytes).pop().unwrap()
+    };
+    assert_eq!(faults_after(|files| cut(files.last().unwrap(), 1)), []);
+    assert_eq!(faults_after(|files| cut(files.last().unwrap(), last_frame(files.last().unwrap()))), []);
+    assert_eq!(faults_after(|files| cut(&files[1], 1)), [(1, Fault::Torn)]);
+    assert_eq!(faults_after(|files| cut(&files[1], last_frame(&files[1]))), [(1, Fault::EndMissing)]);
+    assert_eq!(faults_after(|files| fs::remove_file(&files[1]).unwrap()), [(0, Fault::NextMissing)]);
+    assert_eq!(faults_after(|files| fs::remove_file(&files[0]).unwrap()), []);
+    assert_eq!(faults_after(|files| fs::write(&files[0], "other").unwrap()), [(0, Fault::Refused)]);
+    assert_eq!(faults_after(|files| fs::write(files.last().unwrap(), "other").unwrap()).len(), 1);
+}
+
+#[test]
+fn the_tail_that_a_kill_tore_is_no_fault_once_the_gateway_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, _) = a_segment(&dir, 10);
+    cut(&file, 1);
+    let later = Opening { started: Time::from_micros(99), ..opening() };
+    let mut writer = Writer::start(&settings(&dir), later).unwrap();
+    play(&mut writer, 10, Policy::default());
+    drop(writer);
+    let replay = replay(&settings(&dir).dir, BUILD).unwrap();
+    assert_eq!((replay.segments.len(), faults(&replay)), (2, vec![]), "{replay}");
+}
+
+#[test]
+fn a_damaged_byte_anywhere_in_the_middle_is_a_fault() {
+    for (frame, expected) in [(0, Fault::Refused), (1, Fault::Refused), (5, Fault::Damaged)] {
+        let found = faults_after(|files| {
+            let mut bytes = fs::read(&files[1]).unwrap();
+            let at = frames_of(&bytes)[frame] + 12;
+            bytes[at] ^= 4;
+            fs::write(&files[1], bytes).unwrap();
+        });
+        assert_eq!(found, [(1, expected)], "frame {frame}");
+    }
+    let found = faults_after(|files| {
+        let bytes = fs::read(&files[1]).unwrap();
+        fs::write(&files[1], [bytes.as_slice(), b"more"].concat()).unwrap();
+    });
+    assert_eq!(found, [(1, Fault::Damaged)], "behind the end");
+}
+
+#[test]
+fn a_segment_that_a_kill_kept_from_beginning_is_a_torn_tail() {
+    for kept in [0, 5, HEADER, HEADER + 20] {
+        let begun = |files: &[PathBuf]| {
+            let (last, number) = (files.last().unwrap(), files.len() as u64);
+            let bytes = fs::read(last).unwrap();
+            fs::write(last.with_file_name(segment::name(number)), &bytes[..kept]).unwrap();
+        };
+        assert_eq!(faults_after(begun), [], "{kept} bytes");
+    }
 }
 
 #[test]
@@ -212,9 +304,9 @@ fn what_is_no_journal_is_named() {
     assert!(text.contains("cannot read") && text.contains("absent"), "{text}");
     for (name, bytes, why) in [
         ("a.txt", b"hello".as_slice(), "a.txt is no segment of a journal"),
-        ("empty", b"", "empty is no segment of a journal"),
+        ("empty", b"", "empty: it ends before its header and checkpoint do"),
         ("new", b"PNCTJRNL\x09\0\0\0", "new has format version 9; this build reads version 1"),
-        ("bare", b"PNCTJRNL\x01\0\0\0", "bare: its header is missing or damaged"),
+        ("bare", b"PNCTJRNL\x01\0\0\0", "bare: it ends before its header and checkpoint do"),
     ] {
         let file = dir.path().join(name);
         fs::write(&file, bytes).unwrap();

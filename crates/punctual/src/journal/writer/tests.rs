@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::journal::replay::tests::{Play, play};
 use crate::journal::{Replay, Replayed, Segment, Verdict, replay};
+use crate::record::logged::logged;
 
 pub(in crate::journal) const BUILD: &str = "1.0 abc";
 
@@ -131,19 +132,10 @@ fn a_directory_that_goes_away_is_survived() {
 fn a_full_disk_ends_the_segment_and_asks_for_another() {
     let dir = tempfile::tempdir().unwrap();
     let shared = Arc::new(Shared::default());
-    let mut shelf = Shelf {
-        dir: dir.path().to_owned(),
-        next: 3,
-        opening: opening(),
-        max_bytes: 1 << 20,
-        segment_bytes: 1 << 10,
-        shared: shared.clone(),
-        file: Some(Appender::resume(std::path::Path::new("/dev/full"), 0).unwrap()),
-        gathered: Vec::new(),
-        triples: 0,
-        lost: 0,
-        complaint: Complaint::default(),
-    };
+    let settings = settings::Journal { dir: dir.path().to_owned(), ..settings(&dir) };
+    let mut shelf = Shelf::new(&settings, 3, opening(), shared.clone());
+    shelf.file = Some(Appender::resume(std::path::Path::new("/dev/full"), 0).unwrap());
+    shelf.takes = true;
     shelf.put(b"one");
     shelf.put(b"two");
     shelf.write();
@@ -153,6 +145,57 @@ fn a_full_disk_ends_the_segment_and_asks_for_another() {
     shelf.begin(b"checkpoint", 0);
     assert!(dir.path().join(segment::name(3)).exists());
     assert_eq!(shelf.lost, 0);
+}
+
+#[test]
+fn a_gap_after_a_full_disk_counts_all_that_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = settings(&dir);
+    let (mut writer, work) = Writer::prepare(&settings, opening(), 40).unwrap();
+    drop(work);
+    let shared = writer.shared.clone();
+    let mut shelf = Shelf::new(&settings, 0, opening(), shared.clone());
+    let checkpoint = segment::checkpoint_of(&Dispatcher::new(7, Policy::default())).unwrap();
+    let woke = segment::triple(Time::ZERO, &Event::Woke, &[]).unwrap();
+    let fill = |shelf: &mut Shelf, full| shelf.file.as_mut().unwrap().full = full;
+    shelf.begin(&checkpoint, 0);
+    shelf.put(&woke);
+    shelf.write();
+    fill(&mut shelf, true);
+    shelf.put(&woke);
+    shelf.write();
+    shelf.put(&woke);
+    // The next segment cannot be begun either: something is in its way.
+    fs::write(settings.dir.join(segment::name(1)), "").unwrap();
+    fill(&mut shelf, false);
+    shelf.begin(&checkpoint, 5);
+    shelf.put(&woke);
+    let said = logged(|| shelf.begin(&checkpoint, 2));
+    assert!(said.contains("INFO") && said.contains("the journal is written again"), "{said}");
+    assert!(said.contains("lost=10"), "{said}");
+    shelf.put(&woke);
+    shelf.finish(Ending::Closed);
+    assert_eq!(shared.lost.load(Ordering::Relaxed), 3, "the driver counts its own");
+    fs::remove_file(settings.dir.join(segment::name(1))).unwrap();
+    let all = replayed(&replay(&settings.dir, BUILD).unwrap());
+    let shown: Vec<_> = all.iter().map(|one| (one.sequence, one.events, one.ending)).collect();
+    assert_eq!(shown, [(0, 1, Ending::Gap { dropped: 10 }), (2, 1, Ending::Closed)]);
+    assert!(!writer.checkpoint_due(), "not at once");
+}
+
+#[test]
+fn a_segment_that_could_not_be_begun_is_not_said_to_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = settings(&dir);
+    let (writer, work) = Writer::prepare(&settings, opening(), 40).unwrap();
+    drop(work);
+    let mut shelf = Shelf::new(&settings, 0, opening(), writer.shared.clone());
+    let checkpoint = segment::checkpoint_of(&Dispatcher::new(7, Policy::default())).unwrap();
+    shelf.begin(&checkpoint, 0);
+    fs::write(settings.dir.join(segment::name(1)), "").unwrap();
+    shelf.begin(&checkpoint, 0);
+    let replay = replay(&settings.dir.join(segment::name(0)), BUILD).unwrap();
+    assert_eq!(replayed(&replay)[0].ending, Ending::Unsaid);
 }
 
 #[test]
