@@ -67,6 +67,13 @@ fn seats(d: &Dispatcher, cluster: &Cluster, must: &mut Must<'_>) {
             .is_some_and(|live| matches!(live.state, LiveState::Running { cluster, .. } if cluster == id));
         must(here, &|| format!("cluster {id} runs query {query}, which does not run there"));
     }
+    let told =
+        |query| matches!(d.live.get(query).map(|live| &live.state), Some(LiveState::Running { cancel: Some(_), .. }));
+    let cancelled = cluster.running.keys().filter(|query| told(query)).count();
+    must(cluster.cancelled as usize == cancelled, &|| {
+        format!("cluster {id}: {} queries are said to be cancelled, {cancelled} are", cluster.cancelled)
+    });
+    must(cluster.doubted.is_some() == cluster.is_in_doubt(), &|| format!("cluster {id} is in doubt for no reason"));
     for session in cluster.idle_pins.keys() {
         let hold = d.sessions.get(session).and_then(|hold| hold.pin);
         must(hold.is_some_and(|pin| pin.cluster == id), &|| format!("{session:?} does not know its pin on {id}"));

@@ -140,8 +140,14 @@ pub struct Cluster {
     /// Queries that were told to stop and may be running on, their sessions gone. They hold no seat: a cluster with
     /// such a query drains and is replaced.
     pub stuck: BTreeSet<QueryId>,
-    /// True if something works there for nobody, as its provider says.
+    /// True if something works there for nobody and will not stop, as its provider says.
     pub ran_away: bool,
+    /// True while something works there for nobody, as its provider says; it may stop yet.
+    pub burns: bool,
+    /// Queries that run there and were told to stop.
+    pub cancelled: u32,
+    /// Since when what was told to stop has not; None: all has. Queries go elsewhere meanwhile, if they can.
+    pub doubted: Option<Time>,
     /// True if another like it is to start when it is gone.
     pub leaves_a_place: bool,
     /// Queries ever placed there.
@@ -165,6 +171,9 @@ impl Cluster {
             idle_pins: BTreeMap::new(),
             stuck: BTreeSet::new(),
             ran_away: false,
+            burns: false,
+            cancelled: 0,
+            doubted: None,
             leaves_a_place: false,
             placed: 0,
             timer,
@@ -222,6 +231,19 @@ impl Cluster {
         if !self.running.values().any(|seat| *seat == Seat::Slot) {
             self.timer.drained(now);
         }
+    }
+
+    /// Something was told to stop there, or has stopped.
+    pub(crate) fn judge(&mut self, now: Time) {
+        self.doubted = match self.is_in_doubt() {
+            true => self.doubted.or(Some(now)),
+            false => None,
+        };
+    }
+
+    /// True if something there was told to stop and has not, as far as anyone knows.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.burns || self.ran_away || self.cancelled > 0 || !self.stuck.is_empty()
     }
 
     /// True when nothing holds it: no query, no pin.

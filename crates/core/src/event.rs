@@ -77,6 +77,15 @@ pub enum Event {
         /// The start that this is about.
         generation: Generation,
     },
+    /// Something works on there for nobody, having been told to stop; or nothing does any longer.
+    ClusterBurns {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The start that this is about.
+        generation: Generation,
+        /// True: it does.
+        burns: bool,
+    },
     /// An operator wants a cluster to finish what runs there and go.
     DrainWanted {
         /// The cluster.
@@ -170,6 +179,14 @@ pub enum Command {
         query: QueryId,
         /// Why.
         because: Abandoned,
+    },
+    /// A query was placed where nothing may have come of it: if nothing has come back of it and it can be sent again,
+    /// take it off its cluster, which is answered with [`Event::Bounced`].
+    Recall {
+        /// The query.
+        query: QueryId,
+        /// Where it is.
+        cluster: ClusterId,
     },
     /// Take a session's pinned cluster away and tell its client.
     EndPin {

@@ -10,10 +10,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+
 /// Every statement that executes.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     table: Mutex<Table>,
+    /// A statement was abandoned, or one that was has ended.
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +65,27 @@ impl Activity {
         }
     }
 
+    /// Resolves when a statement is abandoned, or one that was ends.
+    pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Waits until nothing works for nobody, for `within` at most.
+    pub(crate) async fn calm(&self, within: Duration) {
+        let calm = async {
+            loop {
+                let mut changed = std::pin::pin!(self.changed());
+                // From here on nothing is missed.
+                changed.as_mut().enable();
+                if self.counts().stuck == 0 {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let _ = tokio::time::timeout(within, calm).await;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Table> {
         // Nothing panics while it is held.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
@@ -73,12 +98,16 @@ impl Ticket {
         if let Some(since) = self.activity.lock().statements.get_mut(&self.number) {
             since.get_or_insert_with(Instant::now);
         }
+        self.activity.changed.notify_waiters();
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.activity.lock().statements.remove(&self.number);
+        let was = self.activity.lock().statements.remove(&self.number);
+        if was.flatten().is_some() {
+            self.activity.changed.notify_waiters();
+        }
     }
 }
 
@@ -100,5 +129,19 @@ mod tests {
         drop(elsewhere);
         drop(two);
         assert_eq!(activity.counts(), Counts::default());
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_calm_has_it_when_the_last_abandoned_statement_ends() {
+        let activity = Arc::new(Activity::default());
+        let (abandoned, runs) = (activity.admit(), activity.admit());
+        abandoned.abandon();
+        activity.calm(Duration::ZERO).await;
+        assert_eq!(activity.counts().stuck, 1);
+        let waiting = activity.calm(Duration::from_secs(3_600));
+        let ending = async { drop(abandoned) };
+        tokio::join!(waiting, ending);
+        assert_eq!((activity.counts().stuck, activity.counts().running), (0, 1));
+        drop(runs);
     }
 }

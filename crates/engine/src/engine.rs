@@ -112,6 +112,15 @@ impl Engine {
 }
 
 impl EngineSession {
+    /// What is executing, in all sessions.
+    pub(crate) fn activity(&self) -> &Activity {
+        match self {
+            #[cfg(feature = "datafusion")]
+            Self::Embedded(session) => session.activity(),
+            Self::Simulated(session) => session.activity(),
+        }
+    }
+
     /// Plans a query for repeated execution. `hints` are the parameter types that the client gave.
     pub(crate) async fn prepare(&self, query: &Query, hints: Vec<Option<Type>>) -> Result<Prepared, Failure> {
         match self {

@@ -255,22 +255,47 @@ fn announce(address: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Tells of statements that work on although nobody waits for them. Whoever supervises this process decides when
-/// patience is over; this only has to be seen soon enough, so it looks now and then.
+/// How long a statement that was ended may go on before that is worth a word.
+const NOTICEABLE: Duration = Duration::from_millis(10);
+
+/// Tells of statements that work on although nobody waits for them: at once, that work should rather go elsewhere, and
+/// again when it is over (`burning`, `calm`); and when `patience` is over (`runaway`). Whoever supervises this process
+/// decides what that means.
 async fn watch(activity: Arc<Activity>, patience: Duration) {
-    let mut told = false;
+    let (mut burning, mut runaway) = (false, false);
     loop {
-        tokio::time::sleep((patience / 4).clamp(Duration::from_millis(20), Duration::from_secs(1))).await;
+        let changed = activity.changed();
         let counts = activity.counts();
-        let runaway = counts.stuck > 0 && counts.stuck_for >= patience;
-        if runaway && !told {
-            let mut stdout = io::stdout().lock();
-            // Without a reader there is nobody to tell.
-            let _ = writeln!(stdout, "runaway {}", serde_json::json!({ "statements": counts.stuck }));
-            let _ = stdout.flush();
+        let now_burning = counts.stuck > 0 && (burning || counts.stuck_for >= NOTICEABLE);
+        if now_burning != burning {
+            say(if now_burning { "burning" } else { "calm" }, counts.stuck);
         }
-        told = runaway;
+        let now_runaway = counts.stuck > 0 && counts.stuck_for >= patience;
+        if now_runaway && !runaway {
+            say("runaway", counts.stuck);
+        }
+        (burning, runaway) = (now_burning, now_runaway);
+        let due = [NOTICEABLE, patience].into_iter().filter_map(|due| due.checked_sub(counts.stuck_for)).min();
+        let pause = async {
+            match due.filter(|_| counts.stuck > 0) {
+                // Not before the moment itself.
+                Some(due) => tokio::time::sleep(due + Duration::from_millis(1)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = changed => {}
+            () = pause => {}
+        }
     }
+}
+
+/// One line for whoever supervises this process.
+fn say(word: &str, statements: u64) {
+    let mut stdout = io::stdout().lock();
+    // Without a reader there is nobody to tell.
+    let _ = writeln!(stdout, "{word} {}", serde_json::json!({ "statements": statements }));
+    let _ = stdout.flush();
 }
 
 /// Standard input is read by a thread of its own: a read that never returns must not hold up a runtime.

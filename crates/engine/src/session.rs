@@ -14,6 +14,7 @@
 //! threads are.
 
 use std::future::Future;
+use std::time::Duration;
 
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::PgWireFrontendMessage as Frontend;
@@ -44,6 +45,10 @@ pub(crate) struct Session {
     pub(crate) interrupts: Interrupts,
     pub(crate) extended: Extended,
 }
+
+/// How long the word of a cancel or a timeout is held back for what it ended to stop. That takes an instant, unless it
+/// will not stop; then our supervisor is told before the client is.
+const INSTANT: Duration = Duration::from_millis(50);
 
 /// What may end a wait.
 pub(crate) struct Interrupts {
@@ -155,7 +160,7 @@ impl Session {
                 self.extended.forget_unnamed();
                 self.interrupts.begin(&self.settings);
                 match self.simple(&query.query).await {
-                    Err(Stop::Failed(failure)) => self.failed(failure),
+                    Err(Stop::Failed(failure)) => self.failed(failure).await,
                     other => other?,
                 }
                 self.ready().await
@@ -174,7 +179,7 @@ impl Session {
                 self.interrupts.begin(&self.settings);
                 match self.extended_message(message).await {
                     Err(Stop::Failed(failure)) => {
-                        self.failed(failure);
+                        self.failed(failure).await;
                         self.extended.skip_to_sync();
                         self.flush().await
                     }
@@ -353,7 +358,10 @@ impl Session {
         }
     }
 
-    fn failed(&mut self, failure: Failure) {
+    async fn failed(&mut self, failure: Failure) {
+        if failure.state == SqlState::QueryCanceled {
+            self.engine.activity().calm(INSTANT).await;
+        }
         self.status = statement::after_error(self.status);
         self.outgoing.put(PgWireBackendMessage::ErrorResponse(failure.into_error_info().into()));
     }

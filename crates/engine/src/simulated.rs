@@ -160,6 +160,10 @@ async fn tick(warehouse: Weak<Warehouse>) {
 }
 
 impl Session {
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.warehouse.activity
+    }
+
     pub(crate) fn new(warehouse: Arc<Warehouse>) -> Session {
         Session { warehouse }
     }

@@ -31,8 +31,8 @@ use crate::metrics::Metrics;
 use crate::provider::Providers;
 use crate::settings::Settings;
 
-/// How long sessions may take to say goodbye once the driver has ended.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// What of the time to shut down in is kept for stopping clusters by force and for the last words to clients, at most.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Why a gateway did not start.
 #[derive(Debug)]
@@ -54,6 +54,8 @@ pub enum GatewayError {
     Thread(io::Error),
     /// The driver ended before its time.
     Driver,
+    /// A cluster did not stop, not even by force, in the time to shut down in.
+    Late,
 }
 
 impl fmt::Display for GatewayError {
@@ -67,6 +69,7 @@ impl fmt::Display for GatewayError {
             GatewayError::Journal(error) => write!(f, "journal: {error}"),
             GatewayError::Thread(error) => write!(f, "starting a thread: {error}"),
             GatewayError::Driver => write!(f, "the driver ended before its time"),
+            GatewayError::Late => write!(f, "a cluster did not stop in time"),
         }
     }
 }
@@ -163,21 +166,26 @@ impl Gateway {
         }
     }
 
-    /// Drains: takes no new queries, finishes those that are here, stops the clusters, closes the records.
+    /// Drains: takes no new queries, finishes those that are here, stops the clusters, closes the records. All but the
+    /// last takes no longer than `within`; for its last tenth nothing is waited for that would have to finish by itself.
     ///
     /// # Errors
-    /// If the driver did not survive.
+    /// If the driver did not survive, or a cluster could not be stopped.
     pub async fn stop(self, within: Span) -> Result<Snapshot, GatewayError> {
         self.listening.abort();
-        let _ = self.stop.send(Event::ShutdownWanted { within }).await;
-        let finale = self.driver.await.map_err(|_| GatewayError::Driver)?;
+        let within = Duration::from_micros(within.micros());
+        let (ends, last) = (tokio::time::Instant::now() + within, LAST_WORDS.min(within / 10));
+        let to_finish = u64::try_from((within - last).as_micros()).unwrap_or(u64::MAX);
+        let _ = self.stop.send(Event::ShutdownWanted { within: Span::from_micros(to_finish) }).await;
+        let finale = tokio::time::timeout_at(ends, self.driver).await.map_err(|_| GatewayError::Late)?;
+        let finale = finale.map_err(|_| GatewayError::Driver)?;
         // Sessions have been told to go; their last words may still be on their way.
         let gone = async {
             while self.front.sessions() > 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let _ = tokio::time::timeout(LAST_WORDS, gone).await;
+        let _ = tokio::time::timeout_at(ends, gone).await;
         if let Some(serving) = self.serving {
             serving.abort();
         }

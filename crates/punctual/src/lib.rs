@@ -13,6 +13,7 @@ pub mod driver;
 pub mod gateway;
 pub mod history;
 pub mod http;
+mod import;
 pub mod journal;
 pub mod link;
 pub mod metrics;

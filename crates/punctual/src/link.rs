@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::relay::Pool;
 
-/// Orders that a mailbox holds. A session is never owed more than a verdict, a cancel, an abandonment and a farewell
+/// Orders that a mailbox holds. A session is never owed more than a verdict, a cancel, a recall, an abandonment and a farewell
 /// at once; what does not fit is reported and dropped.
 pub const MAILBOX: usize = 16;
 
@@ -42,6 +42,8 @@ pub enum Order {
         query: QueryId,
         /// Why.
         because: Refusal,
+        /// What keeps clusters from being there, if none is.
+        trouble: Option<Arc<str>>,
     },
     /// Ask the cluster to stop the query.
     Cancel {
@@ -54,6 +56,12 @@ pub enum Order {
         query: QueryId,
         /// Why.
         because: Abandoned,
+    },
+    /// The query may not have begun where it is: if nothing has come of it and it can be sent again, report that it
+    /// bounced, and wait for another verdict.
+    Recall {
+        /// The query.
+        query: QueryId,
     },
     /// Give up the pinned connection; tell the client and end the session.
     EndPin {
@@ -98,13 +106,12 @@ pub enum Report {
     },
     /// Anything else that happened.
     Happened(Event),
-    /// A ready cluster for statements that are not queries (Parse and Describe alone), which are not counted. None if
-    /// there is none.
+    /// A ready cluster for statements that are not queries (Parse and Describe alone), which are not counted.
     AnyCluster {
         /// True: answer once there is one or none is coming. False: answer at once.
         wait: bool,
         /// Where the answer goes.
-        answer: oneshot::Sender<Option<Arc<Pool>>>,
+        answer: oneshot::Sender<Result<Arc<Pool>, NoneReady>>,
     },
     /// A connection to this cluster could not be had: find out whether it is still there.
     Doubtful {
@@ -138,6 +145,10 @@ pub struct Snapshot {
 pub struct Link {
     reports: mpsc::Sender<Report>,
 }
+
+/// No cluster is ready; with what keeps them from it, as far as that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NoneReady(pub Option<Arc<str>>);
 
 /// The driver has ended, and with it the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +192,7 @@ impl Link {
     ///
     /// # Errors
     /// If the driver has ended.
-    pub async fn any_cluster(&self, wait: bool) -> Result<Option<Arc<Pool>>, DriverGone> {
+    pub async fn any_cluster(&self, wait: bool) -> Result<Result<Arc<Pool>, NoneReady>, DriverGone> {
         let (answer, pool) = oneshot::channel();
         self.report(Report::AnyCluster { wait, answer }).await?;
         pool.await.map_err(|_| DriverGone)

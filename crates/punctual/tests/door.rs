@@ -9,7 +9,7 @@ use common::{Gateway, Wanted, code};
 use futures::{SinkExt, TryStreamExt};
 use punctual::settings::Door;
 use punctual_core::query::Status;
-use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 fn texts(messages: &[SimpleQueryMessage]) -> Vec<String> {
     let row = |message: &SimpleQueryMessage| match message {
@@ -211,6 +211,29 @@ async fn a_set_goes_wherever_its_session_goes_and_nowhere_else() {
     ann.batch_execute("reset search_path").await.unwrap();
     assert_eq!(path(&ann).await, "\"$user\", public");
     assert_eq!(path(&gateway.connect().await).await, "\"$user\", public");
+}
+
+#[tokio::test]
+async fn settings_of_the_start_up_message_mean_what_they_mean_to_postgres() {
+    let gateway = Gateway::usual().await;
+    let settings = r#"-c statement_timeout=77s -c search_path="$user",\ a,\ "b\ c" -c DateStyle=German -c my.own=x,y"#;
+    let mut config = gateway.config();
+    config.application_name("it's \\ me").options(settings);
+    let (through, direct) = (gateway.connect_with(&config).await.unwrap(), common::postgres::Postgres::shared());
+    let punctual::settings::Address::Unix(socket) = direct.endpoint().address else { panic!("it has a socket") };
+    let mut config = tokio_postgres::Config::new();
+    config.host_path(socket.parent().unwrap()).user("ann").dbname("postgres");
+    let (direct, connection) = config.application_name("it's \\ me").options(settings).connect(NoTls).await.unwrap();
+    tokio::spawn(connection);
+    for name in ["statement_timeout", "search_path", "datestyle", "my.own", "application_name"] {
+        let show =
+            async |client: &tokio_postgres::Client| texts(&client.simple_query(&format!("show {name}")).await.unwrap());
+        assert_eq!(show(&through).await, show(&direct).await, "{name}");
+    }
+    let wrong = gateway.connect_with(gateway.config().options("-c statement_timeout=soon")).await.unwrap();
+    assert_eq!(code(&wrong.simple_query("select 1").await.unwrap_err()), "22023");
+    let unknown = gateway.connect_with(gateway.config().options("-c of_another_engine=1")).await.unwrap();
+    assert_eq!(texts(&unknown.simple_query("select 1").await.unwrap()), ["1"]);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod common;
 use common::raw::*;
 use common::{Gateway, Wanted};
 use punctual::settings::Door;
+use punctual_core::query::Status;
 use punctual_core::time::Span;
 
 #[tokio::test]
@@ -228,7 +229,6 @@ async fn garbage_is_answered_with_an_error_and_the_door() {
     assert_eq!(then(&[b'Q', 0x7f, 0xff, 0xff, 0xff]).await, "E(08P01) end");
     assert_eq!(then(&[b'Q', 0, 0, 0, 1]).await, "E(08P01) end");
     assert_eq!(then(&frame(b'?', b"")).await, "E(08P01) end");
-    assert_eq!(then(&[frame(b'B', b"\0"), sync()].concat()).await, "E(08P01) end");
     assert_eq!(then(&frame(b'F', b"\0\0\0\x01")).await, "E(0A000) ZI");
     assert_eq!(then(&[frame(b'd', b"left over"), query("select 1")].concat()).await, "T D(1) C(SELECT 1) ZI");
     gateway.wait_until(|view| view.queries.is_empty()).await;
@@ -248,4 +248,143 @@ async fn a_comment_that_cannot_be_read_is_a_warning() {
     let mut raw = Raw::session(gateway.address).await;
     raw.send(&query("select 'x' /* punctual: class=nope, slo=soon */")).await;
     assert_eq!(raw.until_ready().await, "N(01000) N(01000) T D(x) C(SELECT 1) ZI");
+}
+
+/// However a client leaves in the middle of a pipeline, its query ends with it, long before any grace is over.
+#[tokio::test]
+async fn a_session_that_ends_in_a_pipeline_frees_its_slot_at_once() {
+    let mut wanted = Wanted { slots: 1, ..Wanted::default() };
+    wanted.policy.cancel_grace = Span::from_secs(3_600);
+    let mut gateway = Gateway::start(wanted).await;
+    let open = [parse("", "select 1 from pg_sleep(0.001)"), bind("", &[]), execute(0)].concat();
+    let slow = [parse("", "select pg_sleep(3600)"), bind("", &[]), execute(0), flush()].concat();
+    let copying = [parse("", "copy pg_class to stdin"), bind("", &[]), execute(0)].concat();
+    let terminate = frame(b'X', b"");
+    for (before, last) in [
+        (&open, &terminate),
+        (&slow, &terminate),
+        (&open, &frame(b'?', b"")),
+        (&slow, &vec![b'Q', 0x7f, 0xff, 0xff, 0xff]),
+        (&slow, &query("select 1")),
+        (&copying, &terminate),
+    ] {
+        let mut raw = Raw::session(gateway.address).await;
+        raw.send(before).await;
+        raw.send(last).await;
+        assert_eq!(gateway.ended().await.status, Status::Cancelled, "{before:?} {last:?}");
+    }
+    for last in [vec![], terminate] {
+        let mut raw = Raw::session(gateway.address).await;
+        raw.send(&slow).await;
+        gateway.wait_until(|view| view.queries.iter().any(|query| query.placed.is_some())).await;
+        raw.send(&last).await;
+        drop(raw);
+        assert_eq!(gateway.ended().await.status, Status::Cancelled);
+    }
+    gateway.wait_until(|view| view.clusters.iter().all(|cluster| cluster.running + cluster.pins == 0)).await;
+    // And what ran is not running any more.
+    let client = gateway.connect().await;
+    let sleeping = "select count(*) from pg_stat_activity where query like '%pg_sleep(3600)' and state = 'active'";
+    while client.query_one(sleeping, &[]).await.unwrap().get::<_, i64>(0) > 0 {}
+}
+
+#[tokio::test]
+async fn what_a_pipeline_without_its_sync_has_done_is_taken_back() {
+    let mut gateway = Gateway::usual().await;
+    let client = gateway.connect().await;
+    client.batch_execute("create table unfinished (a int)").await.unwrap();
+    gateway.ended().await;
+    let mut raw = Raw::session(gateway.address).await;
+    let insert = [parse("", "insert into unfinished values (1)"), bind("", &[]), execute(0), flush()].concat();
+    raw.send(&insert).await;
+    assert_eq!(raw.until(b'C').await, "1 2 C(INSERT 0 1)");
+    raw.send(&frame(b'X', b"")).await;
+    gateway.ended().await;
+    assert_eq!(client.query_one("select count(*) from unfinished", &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+#[tokio::test]
+async fn malformed_messages_cost_an_error_and_the_cluster_never_sees_them() {
+    let mut gateway = Gateway::start(Wanted { slots: 1, ..Wanted::default() }).await;
+    let mut raw = Raw::session(gateway.address).await;
+    let pid = async |raw: &mut Raw| {
+        raw.send(&query("select pg_backend_pid()")).await;
+        raw.until_ready().await
+    };
+    let before = pid(&mut raw).await;
+    let good = [parse("", "select 'x'"), bind("", &[]), execute(0)].concat();
+    for (malformed, code) in [
+        (frame(b'P', b"s\0select 1"), "08P01"),
+        (frame(b'P', b"s\0select 1\0\0\x07"), "08P01"),
+        (frame(b'P', b"s\0select\0 1\0\0\0"), "08P01"),
+        (frame(b'P', b"s\0select '\xff'\0\0\0"), "22021"),
+        (frame(b'B', b"\0"), "08P01"),
+        (frame(b'B', b"\0\0\0\x05\0\0\0\0"), "08P01"),
+        (frame(b'B', b"\0\0\0\0\0\x01\x7f\xff\xff\xff\0\0"), "08P01"),
+        (frame(b'B', b"\0\0\0\0\0\0\0\0\0"), "08P01"),
+        (frame(b'D', b"X\0"), "08P01"),
+        (frame(b'C', b"Sx"), "08P01"),
+        (frame(b'E', b"\0\0"), "08P01"),
+        (frame(b'H', b"\0"), "08P01"),
+    ] {
+        raw.send(&[malformed.clone(), good.clone(), sync()].concat()).await;
+        assert_eq!(raw.until_ready().await, format!("E({code}) ZI"), "{malformed:?}");
+        raw.send(&[good.clone(), malformed.clone(), good.clone(), sync()].concat()).await;
+        assert_eq!(raw.until_ready().await, format!("1 2 D(x) C(SELECT 1) E({code}) ZI"), "{malformed:?}");
+        raw.send(&[good.clone(), flush()].concat()).await;
+        assert_eq!(raw.until(b'C').await, "1 2 D(x) C(SELECT 1)");
+        raw.send(&[malformed.clone(), good.clone(), sync()].concat()).await;
+        assert_eq!(raw.until_ready().await, format!("E({code}) ZI"), "{malformed:?}");
+    }
+    raw.send(&frame(b'S', b"\0")).await;
+    assert_eq!(raw.until_ready().await, "E(08P01) ZI");
+    for (malformed, code) in [
+        (frame(b'Q', b""), "08P01"),
+        (frame(b'Q', b"select 1"), "08P01"),
+        (frame(b'Q', b"select 1\0; select 2\0"), "08P01"),
+        (frame(b'Q', b"select '\xc3\x28'\0"), "22021"),
+    ] {
+        raw.send(&malformed).await;
+        assert_eq!(raw.until_ready().await, format!("E({code}) ZI"), "{malformed:?}");
+    }
+    // The same connection serves on: nothing was wrong with it.
+    assert_eq!(pid(&mut raw).await, before);
+    while let Ok(ended) = gateway.records.try_recv() {
+        assert!(matches!(ended.status, Status::Finished | Status::Failed), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_message_fails_the_transaction_that_it_is_in() {
+    let gateway = Gateway::usual().await;
+    let mut raw = Raw::session(gateway.address).await;
+    for malformed in [
+        frame(b'Q', b"select 1"),
+        frame(b'F', b"\0\0\0\x01"),
+        [frame(b'B', b"\0"), sync()].concat(),
+        [frame(b'C', b"S"), sync()].concat(),
+        frame(b'S', b"?"),
+    ] {
+        raw.send(&query("begin")).await;
+        raw.until_ready().await;
+        raw.send(&malformed).await;
+        let told = raw.until_ready().await;
+        assert!(told.starts_with("E(") && told.ends_with(") ZE"), "{told}");
+        raw.send(&query("select 1")).await;
+        assert_eq!(raw.until_ready().await, "E(25P02) ZE");
+        raw.send(&query("rollback")).await;
+        assert_eq!(raw.until_ready().await, "C(ROLLBACK) ZI");
+    }
+}
+
+#[tokio::test]
+async fn other_encodings_than_utf8_pass_where_they_can() {
+    let gateway = Gateway::usual().await;
+    let mut raw = Raw::session(gateway.address).await;
+    raw.send(&query("set client_encoding = 'LATIN1'")).await;
+    raw.until_ready().await;
+    raw.send(&frame(b'Q', b"select length('\xe9t\xe9')\0")).await;
+    assert_eq!(raw.until_ready().await, "T D(3) C(SELECT 1) ZI");
+    raw.send(&[frame(b'P', b"\0select '\xe9'\0\0\0"), sync()].concat()).await;
+    assert_eq!(raw.until_ready().await, "E(0A000) ZI");
 }

@@ -161,3 +161,20 @@ async fn clients_that_vanish_leave_no_slot_taken() {
         answer.expect("every slot is free");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_a_cluster_in_vain_is_told_what_is_wrong_with_it() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
+    let cluster = format!("[[cluster]]\nname = \"pg\"\nkind = \"postgres\"\naddress = \"{closed}\"\n");
+    let served = Served::start(&("[policy]\nwait_limit = \"300ms\"\n".to_owned() + &cluster));
+    let client = served.client("test").await;
+    let (query, parse) = (client.simple_query(QUICK).await, client.prepare("select 1").await);
+    for (error, expected) in [(query.expect_err("no cluster"), "53300"), (parse.expect_err("no cluster"), "57P03")] {
+        assert_eq!(code(&error), Some(expected), "{error}");
+        let detail = error.as_db_error().and_then(|error| error.detail()).unwrap_or_default();
+        assert!(
+            detail.starts_with(&format!("Cluster pg: connecting to {closed} failed: Connection refused")),
+            "{detail}"
+        );
+    }
+}

@@ -65,7 +65,7 @@ fn event(number: u64, rng: &mut Rng) -> Event {
 
 /// Rows of a statement, values separated by bars.
 fn select(snapshot: &Snapshot, sql: &str) -> Vec<String> {
-    let answer = answer(Question { sql, user: "ann", is_admin: false }, snapshot).expect("an answer");
+    let answer = answer(Question { sql, parameters: &[], user: "ann", is_admin: false }, snapshot).expect("an answer");
     let show = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     answer.rows.into_iter().map(|row| row.into_iter().map(show).collect::<Vec<_>>().join("|")).collect()
 }

@@ -17,7 +17,7 @@ fn everything_that_must_hold_holds_in_thousands_of_random_scenarios() {
 }
 
 /// Every kind of event, command, reason and end.
-const KINDS: [&str; 42] = [
+const KINDS: [&str; 44] = [
     "Abandon: ClusterLost",
     "Abandon: DrainEnded",
     "Abandon: WillNotStop",
@@ -31,6 +31,7 @@ const KINDS: [&str; 42] = [
     "ClusterStopped",
     "ClusterWanted",
     "ClusterRanAway",
+    "ClusterBurns",
     "DrainWanted",
     "EndPin: ClusterLost",
     "EndPin: DrainEnded",
@@ -40,6 +41,7 @@ const KINDS: [&str; 42] = [
     "Finished: Failed",
     "Finished: Lost",
     "PolicyAdopted",
+    "Recall",
     "Record",
     "Refuse: Cancelled",
     "Refuse: NoCluster",

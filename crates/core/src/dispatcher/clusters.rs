@@ -54,7 +54,8 @@ impl Dispatcher {
         if let Some(cluster) = self.clusters.get_mut(&id) {
             cluster.failed_by = Some(cause);
             cluster.stuck.clear();
-            cluster.ran_away = false;
+            (cluster.ran_away, cluster.burns) = (false, false);
+            cluster.judge(self.now);
         }
         self.retire(id, commands);
     }
@@ -68,10 +69,24 @@ impl Dispatcher {
                 if current && cluster.spec.killable && matches!(cluster.phase, Phase::Ready | Phase::Draining) =>
             {
                 cluster.ran_away = true;
+                cluster.judge(self.now);
             }
             _ => return self.makes_no_sense(),
         }
         self.replace(id, commands);
+    }
+
+    /// Something on a cluster works for nobody, or no longer does. It may be an instant or for ever: until that is known,
+    /// queries go elsewhere if they can.
+    pub(super) fn cluster_burns(&mut self, id: ClusterId, generation: Generation, burns: bool) {
+        let current = self.is_current(id, generation);
+        match self.clusters.get_mut(&id) {
+            Some(cluster) if current && matches!(cluster.phase, Phase::Ready | Phase::Draining) => {
+                cluster.burns = burns;
+                cluster.judge(self.now);
+            }
+            _ => self.makes_no_sense(),
+        }
     }
 
     pub(super) fn drain(&mut self, id: ClusterId, commands: &mut Vec<Command>) {
@@ -93,7 +108,7 @@ impl Dispatcher {
         if cluster.phase != Phase::Ready {
             return;
         }
-        let spec = cluster.spec.clone();
+        let (spec, recalled) = (cluster.spec.clone(), self.placed_in_doubt(cluster));
         if self.clusters.len() < self.policy.max_clusters as usize {
             self.drain(id, commands);
             if self.shutdown.is_none() {
@@ -104,15 +119,32 @@ impl Dispatcher {
             cluster.leaves_a_place = true;
             self.drain(id, commands);
         }
+        commands.extend(recalled.into_iter().map(|query| Command::Recall { query, cluster: id }));
     }
 
-    /// Stops a draining cluster once nothing holds it, by force if a query there will not stop.
+    /// What was placed on a cluster while something would not stop there: it may not have begun. Those from before finish
+    /// in peace; what its session holds there, or what could not wait any longer, stays as well.
+    fn placed_in_doubt(&self, cluster: &Cluster) -> Vec<QueryId> {
+        let Some(since) = cluster.doubted.filter(|_| self.shutdown.is_none()) else { return Vec::new() };
+        let may_go = |query: &QueryId| {
+            self.live.get(query).is_some_and(|live| {
+                let placed_since =
+                    matches!(live.state, LiveState::Running { placed, cancel: None, .. } if placed > since);
+                let hold = self.sessions.get(&live.query.session).filter(|hold| hold.query == Some(*query));
+                let is_free = hold.is_some_and(|hold| hold.pin.is_none());
+                placed_since && is_free && live.arrived + self.policy.wait_limit > self.now
+            })
+        };
+        cluster.running.keys().copied().filter(may_go).collect()
+    }
+
+    /// Stops a draining cluster once nothing holds it, by force if something there does not stop.
     pub(super) fn stop_if_drained(&mut self, id: ClusterId, commands: &mut Vec<Command>) {
         let Some(cluster) = self.clusters.get(&id) else { return };
         if cluster.phase != Phase::Draining || !cluster.is_empty() {
             return;
         }
-        let (generation, force) = (cluster.generation, cluster.ran_away || !cluster.stuck.is_empty());
+        let (generation, force) = (cluster.generation, cluster.is_in_doubt());
         self.step(id, Step::Empty);
         commands.push(Command::Stop { cluster: id, generation, force });
     }
@@ -161,9 +193,6 @@ impl Dispatcher {
         }
         for id in self.clusters.keys().copied().collect::<Vec<_>>() {
             self.drain(id, commands);
-        }
-        if let Some(until) = self.shutdown {
-            self.timers.remove(&(until, Due::Shutdown));
         }
     }
 

@@ -127,7 +127,8 @@ pub struct Decision {
     pub why: Why,
     /// How long it had waited.
     pub waited: Span,
-    /// The clusters that had room, in the order of their ids; empty for a pinned session.
+    /// The clusters that had room, in the order of their ids, without those where something will not stop unless it is so
+    /// everywhere; empty for a pinned session.
     pub candidates: Vec<Candidate>,
 }
 
@@ -182,6 +183,7 @@ impl Dispatcher {
             }
             Event::ClusterStopped { cluster, generation } => self.cluster_stopped(cluster, generation, commands),
             Event::ClusterRanAway { cluster, generation } => self.cluster_ran_away(cluster, generation, commands),
+            Event::ClusterBurns { cluster, generation, burns } => self.cluster_burns(cluster, generation, burns),
             Event::DrainWanted { cluster } => self.drain(cluster, commands),
             Event::ShutdownWanted { within } => self.shut_down(within),
             Event::PolicyAdopted(policy) => self.adopt(*policy),
@@ -202,12 +204,13 @@ impl Dispatcher {
         &self.policy
     }
 
-    /// A ready cluster for what is not counted as a query: an awake one if there is one, the least loaded of those.
+    /// A ready cluster for what is not counted as a query: one where all stopped that was told to, an awake one if there is
+    /// one, the least loaded of those.
     pub fn any_ready(&self) -> Option<ClusterId> {
         let ready = self.clusters.values().filter(|cluster| cluster.phase == Phase::Ready);
         let chosen = ready.min_by_key(|cluster| {
             let load = cluster.running.len() + cluster.idle_pins.len();
-            (!cluster.timer.awake(self.now), load, cluster.id)
+            (cluster.doubted.is_some(), !cluster.timer.awake(self.now), load, cluster.id)
         });
         chosen.map(|cluster| cluster.id)
     }

@@ -116,12 +116,16 @@ impl Dispatcher {
         }
     }
 
-    /// The ready clusters that have room for the query and have not turned it away, in the order of their ids.
+    /// The ready clusters that have room for the query and have not turned it away, in the order of their ids; without
+    /// those where something will not stop, which may keep others from beginning, unless there are no other ones.
     fn open_for(&self, live: &Live, seat: Seat) -> Vec<Candidate> {
-        self.clusters
-            .values()
-            .filter(|cluster| cluster.has_room(seat, self.policy.control_slots))
-            .filter(|cluster| !live.tried.contains(&(cluster.id, cluster.generation)))
+        let open = || {
+            let with_room = self.clusters.values().filter(|cluster| cluster.has_room(seat, self.policy.control_slots));
+            with_room.filter(|cluster| !live.tried.contains(&(cluster.id, cluster.generation)))
+        };
+        let any_calm = open().any(|cluster| cluster.doubted.is_none());
+        open()
+            .filter(|cluster| !any_calm || cluster.doubted.is_none())
             .map(|cluster| Candidate {
                 cluster: cluster.id,
                 units: cluster.spec.units,
@@ -234,6 +238,10 @@ impl Dispatcher {
         let session = live.query.session;
         if let Some(sent) = cancel {
             self.timers.remove(&(sent.grace_ends, Due::CancelGrace(id)));
+            if let Some(cluster) = self.clusters.get_mut(&on) {
+                cluster.cancelled -= 1;
+                cluster.judge(self.now);
+            }
         }
         // A session that has ended in the meantime holds nothing, even if another has come under its number.
         let mine = self.sessions.get(&session).is_some_and(|hold| hold.query == Some(id));
@@ -270,6 +278,10 @@ impl Dispatcher {
             if cancel.is_none() {
                 *cancel = Some(CancelSent { grace_ends });
                 self.timers.insert((grace_ends, Due::CancelGrace(id)));
+                if let Some(cluster) = self.clusters.get_mut(&on) {
+                    cluster.cancelled += 1;
+                    cluster.judge(self.now);
+                }
             }
         }
     }
@@ -281,12 +293,13 @@ impl Dispatcher {
             return;
         };
         commands.push(Command::Abandon { query: id, because: Abandoned::WillNotStop });
+        let killable = match self.clusters.get_mut(&on).filter(|cluster| cluster.spec.killable) {
+            Some(cluster) => cluster.stuck.insert(id),
+            None => false,
+        };
         self.leave_seat(id, None);
         self.end(id, Status::Cancelled, Traces::default(), commands);
-        if let Some(cluster) = self.clusters.get_mut(&on)
-            && cluster.spec.killable
-        {
-            cluster.stuck.insert(id);
+        if killable {
             self.replace(on, commands);
         }
         self.stop_if_drained(on, commands);

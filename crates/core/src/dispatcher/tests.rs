@@ -306,3 +306,78 @@ fn a_cluster_where_something_runs_away_is_replaced_and_killed_when_its_neighbour
     let stop = Command::Stop { cluster: ClusterId(0), generation: Generation(0), force: true };
     assert_eq!(bench.finishes(1, false).last(), Some(&stop));
 }
+
+/// Two ready clusters of two slots each.
+fn two_clusters(policy: Policy) -> Bench {
+    let mut bench = Bench::with_slots(2, policy);
+    let spec = Spec { name: "b".into(), units: Units(1), slots: 2, price: Price::default(), killable: true };
+    bench.does(Event::ClusterWanted(spec));
+    bench.does(Event::ClusterReady { cluster: ClusterId(1), generation: Generation(0) });
+    bench
+}
+
+fn burns(cluster: u32, burns: bool) -> Event {
+    Event::ClusterBurns { cluster: ClusterId(cluster), generation: Generation(0), burns }
+}
+
+#[test]
+fn queries_keep_off_a_cluster_that_was_told_to_stop_something_and_has_not() {
+    let mut bench = two_clusters(Policy::default());
+    assert_eq!(bench.arrives(1), [runs(1, 0)]);
+    assert_eq!(bench.arrives(2), [runs(2, 1)]);
+    bench.does(Event::Cancel { query: QueryId(1) });
+    // Otherwise the lower id would have it.
+    assert_eq!(bench.arrives(3), [runs(3, 1)]);
+    // It is better than nothing.
+    assert_eq!(bench.arrives(4), [runs(4, 0)]);
+    bench.finishes(3, false);
+    let sqlstate = SqlState(*b"57014");
+    let cancelled = Outcome::Failed { sqlstate, rows: 0, bytes: 0 };
+    bench.does(Event::Finished { query: QueryId(1), outcome: cancelled, pinned: false });
+    assert_eq!(bench.arrives(5), [runs(5, 0)]);
+}
+
+#[test]
+fn queries_keep_off_a_cluster_that_burns_until_it_is_calm() {
+    let mut bench = two_clusters(Policy::default());
+    bench.does(burns(0, true));
+    assert_eq!(bench.arrives(1), [runs(1, 1)]);
+    assert_eq!(bench.dispatcher.any_ready(), Some(ClusterId(1)));
+    bench.does(burns(0, false));
+    assert_eq!(bench.arrives(2), [runs(2, 0)]);
+    let stale = Event::ClusterBurns { cluster: ClusterId(0), generation: Generation(7), burns: true };
+    bench.does(stale);
+    assert_eq!(bench.dispatcher.senseless, 1);
+}
+
+#[test]
+fn what_was_placed_in_doubt_is_recalled_when_its_cluster_is_given_up() {
+    let mut bench = Bench::with_slots(4, Policy::default());
+    bench.arrives(1);
+    bench.after(Span::from_secs(1)).does(burns(0, true));
+    bench.after(Span::from_secs(1)).arrives(2);
+    bench.arrives(3);
+    bench.finishes(3, true);
+    bench.does(Event::Arrived(query(4, 3)));
+    bench.after(Span::from_secs(5));
+    let given_up = bench.does(Event::ClusterRanAway { cluster: ClusterId(0), generation: Generation(0) });
+    // Query 1 began before, query 4 is in the middle of something.
+    let recalled = Command::Recall { query: QueryId(2), cluster: ClusterId(0) };
+    assert_eq!(given_up.last(), Some(&recalled));
+    assert_eq!(given_up.iter().filter(|command| matches!(command, Command::Recall { .. })).count(), 1);
+    bench.does(Event::Bounced { query: QueryId(2), cluster: ClusterId(0) });
+    let again = bench.does(Event::ClusterReady { cluster: ClusterId(1), generation: Generation(0) });
+    assert_eq!(again, [runs(2, 1)]);
+}
+
+#[test]
+fn a_query_that_will_not_stop_recalls_what_came_after_its_cancel() {
+    let mut bench = Bench::with_slots(3, Policy { cancel_grace: Span::from_secs(5), ..Policy::default() });
+    bench.arrives(1);
+    bench.arrives(2);
+    bench.after(Span::from_secs(1)).does(Event::Cancel { query: QueryId(1) });
+    bench.after(Span::from_secs(1)).arrives(3);
+    let given_up = bench.after(Span::from_secs(4)).does(Event::Woke);
+    assert_eq!(ends_as(&given_up), [(1, Status::Cancelled, None)]);
+    assert_eq!(given_up.last(), Some(&Command::Recall { query: QueryId(3), cluster: ClusterId(0) }));
+}

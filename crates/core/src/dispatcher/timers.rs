@@ -72,15 +72,21 @@ impl Dispatcher {
         }
     }
 
-    /// The time to shut down in is over: what waits is refused, what runs or is held is cut off.
+    /// The time to shut down in is over: what waits is refused, what runs or is held is cut off, and a cluster that was
+    /// to stop by itself and has not is not waited for any longer.
     fn shutdown_limit(&mut self, commands: &mut Vec<Command>) {
         let waiting: Vec<QueryId> = self.waiting.iter().flat_map(|queue| queue.values().copied()).collect();
         for query in waiting {
             self.refuse(query, Refusal::ShuttingDown, commands);
         }
         for id in self.clusters.keys().copied().collect::<Vec<_>>() {
-            self.drain(id, commands);
-            self.empty_by_force(id, commands);
+            match self.clusters.get(&id).map(|cluster| cluster.phase) {
+                Some(Phase::Stopping) => self.phase_limit(id, commands),
+                _ => {
+                    self.drain(id, commands);
+                    self.empty_by_force(id, commands);
+                }
+            }
         }
     }
 }

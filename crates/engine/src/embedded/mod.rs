@@ -123,6 +123,10 @@ impl Drop for Workers {
 }
 
 impl Session {
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.shared.activity
+    }
+
     pub(crate) async fn prepare(&self, query: &Query, hints: Vec<Option<Type>>) -> Result<Prepared, Failure> {
         execute::prepare(self.context.state(), self.shared.clone(), query.clone(), hints).await
     }

@@ -47,11 +47,37 @@ pub struct Column {
     pub kind: ColumnKind,
 }
 
+/// The value of a parameter, as SQLite knows values: a truth is 0 or 1, an instant the text that the tables have.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Parameter {
+    /// None.
+    Null,
+    /// A whole number.
+    Int(i64),
+    /// Another number.
+    Float(f64),
+    /// A text.
+    Text(String),
+}
+
+/// The type of the column of that name, in lower case, of whichever table has one.
+pub(crate) fn column_kind(name: &str) -> Option<ColumnKind> {
+    let mut columns = tables::TABLES.into_iter().flat_map(|table| table.columns);
+    columns.find(|column| column.name == name).map(|column| column.kind)
+}
+
+/// An instant in microseconds since 1970, as the tables have it.
+pub(crate) fn instant(micros: u64) -> String {
+    stamp::timestamp(punctual_core::time::Time::from_micros(micros))
+}
+
 /// Who asks what.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// One statement.
     pub sql: &'a str,
+    /// The values of its parameters, `$1` first.
+    pub parameters: &'a [Parameter],
     /// The user that asks; sees the texts of its own queries only.
     pub user: &'a str,
     /// True if it sees everyone's.
@@ -73,8 +99,11 @@ pub enum CatalogError {
         /// How many it holds.
         statements: u32,
     },
-    /// The statement has parameters.
-    Parameters,
+    /// The statement has a parameter that has no value.
+    NoParameter {
+        /// Its name.
+        name: String,
+    },
     /// It would do or read something that is not allowed.
     NotAllowed {
         /// What SQLite says of it.
@@ -130,10 +159,11 @@ impl Catalog {
             return Err(CatalogError::NoSnapshot);
         };
         let (sql, user, is_admin) = (question.sql.to_owned(), question.user.to_owned(), question.is_admin);
+        let parameters = question.parameters.to_vec();
         let answered = tokio::task::spawn_blocking(move || {
             // Held until the thread is done, even if nobody waits for it any more.
             let _turn = turn;
-            answer(Question { sql: &sql, user: &user, is_admin }, &snapshot)
+            answer(Question { sql: &sql, parameters: &parameters, user: &user, is_admin }, &snapshot)
         });
         answered.await.unwrap_or_else(|died| Err(CatalogError::Broken { message: died.to_string() }))
     }
@@ -153,7 +183,7 @@ impl CatalogError {
         SqlState(*match self {
             CatalogError::Wrong { sqlstate, .. } => return *sqlstate,
             CatalogError::NotOne { .. } => b"42601",
-            CatalogError::Parameters => b"0A000",
+            CatalogError::NoParameter { .. } => b"42P02",
             CatalogError::NotAllowed { .. } => b"42501",
             CatalogError::TookTooLong => b"57014",
             CatalogError::TooMuchMemory => b"53200",
@@ -171,7 +201,9 @@ impl CatalogError {
                 Some("The schema punctual has the tables queries, clusters, classes and decisions.")
             }
             CatalogError::NotOne { .. } => Some("Send statements about the gateway one by one."),
-            CatalogError::Parameters => Some("Write the values into the statement."),
+            CatalogError::NoParameter { .. } => {
+                Some("Parameters are $1, $2 and so on, and come with prepared statements.")
+            }
             CatalogError::NotAllowed { .. } => {
                 Some("Statements about the gateway can read the tables of the schema punctual, and nothing else.")
             }
@@ -187,7 +219,7 @@ impl fmt::Display for CatalogError {
         match self {
             CatalogError::Wrong { message, .. } => write!(f, "{message}"),
             CatalogError::NotOne { statements } => write!(f, "{statements} statements in one text about the gateway"),
-            CatalogError::Parameters => write!(f, "statements about the gateway take no parameters"),
+            CatalogError::NoParameter { name } => write!(f, "there is no parameter {name}"),
             CatalogError::NotAllowed { message } => write!(f, "{message}"),
             CatalogError::TookTooLong => write!(f, "the statement took too long"),
             CatalogError::TooMuchMemory => write!(f, "the statement needs too much memory"),

@@ -18,11 +18,11 @@ use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
-use rusqlite::{Connection, ErrorCode, params_from_iter};
+use rusqlite::{Connection, ErrorCode, Statement as RawStatement, params_from_iter};
 
 use super::stamp::{is_timestamp, timestamp};
 use super::tables::{Cell, ColumnKind, Reader, TABLES, Table};
-use super::{Answer, CatalogError, Column, Question};
+use super::{Answer, CatalogError, Column, Parameter, Question};
 use crate::link::Snapshot;
 
 /// The longest statement.
@@ -167,7 +167,7 @@ pub(super) fn answer(question: Question<'_>, snapshot: &Snapshot, work: Work) ->
     let mut database = Connection::open_in_memory().map_err(error)?;
     fill(&database, question.sql, snapshot, reader).map_err(error)?;
     wall_in(&mut database, work).map_err(error)?;
-    run(&database, question.sql)
+    run(&database, question)
 }
 
 /// Creates the tables, and fills those whose names the text contains.
@@ -232,18 +232,16 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
     if allowed { Authorization::Allow } else { Authorization::Deny }
 }
 
-fn run(database: &Connection, sql: &str) -> Result<Answer, CatalogError> {
-    let mut statement = database.prepare(sql).map_err(error)?;
+fn run(database: &Connection, question: Question<'_>) -> Result<Answer, CatalogError> {
+    let mut statement = database.prepare(question.sql).map_err(error)?;
     if statement.column_count() == 0 {
         return Err(CatalogError::NotAllowed { message: "it returns no rows".to_owned() });
     }
-    if statement.parameter_count() > 0 {
-        return Err(CatalogError::Parameters);
-    }
+    bind(&mut statement, question.parameters)?;
     let declared: Vec<(String, Option<ColumnKind>)> =
         statement.columns().map(|column| (column.name().to_owned(), column.decl_type().and_then(kind_named))).collect();
     let (mut values, mut bytes) = (Vec::new(), 0);
-    let mut rows = statement.query([]).map_err(error)?;
+    let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(error)? {
         if values.len() == MAX_ROWS {
             return Err(CatalogError::TooLarge { what: "the result has more than 100,000 rows" });
@@ -260,6 +258,20 @@ fn run(database: &Connection, sql: &str) -> Result<Answer, CatalogError> {
         values.push(read);
     }
     Ok(typed(declared, values))
+}
+
+/// Gives `$1`, `$2`, ... their values. SQLite takes `$1::int8` for a name, so a cast needs no more than to be passed over.
+fn bind(statement: &mut RawStatement<'_>, values: &[Parameter]) -> Result<(), CatalogError> {
+    for at in 1..=statement.parameter_count() {
+        let name = statement.parameter_name(at).unwrap_or("?").to_owned();
+        let number = name.strip_prefix('$').map(|rest| rest.split_once("::").map_or(rest, |(digits, _)| digits));
+        let number = number.and_then(|digits| digits.parse::<usize>().ok());
+        let Some(value) = number.and_then(|number| values.get(number.checked_sub(1)?)) else {
+            return Err(CatalogError::NoParameter { name });
+        };
+        statement.raw_bind_parameter(at, value).map_err(error)?;
+    }
+    Ok(())
 }
 
 /// SQLite's texts can hold any bytes (`CAST(x'ff' AS text)`), ours cannot.
@@ -334,6 +346,17 @@ fn length(value: &Value) -> usize {
         Value::Text(text) => text.len(),
         Value::Blob(bytes) => 2 * bytes.len(),
         Value::Null | Value::Integer(_) | Value::Real(_) => 0,
+    }
+}
+
+impl ToSql for Parameter {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self {
+            Parameter::Null => ToSqlOutput::Owned(Value::Null),
+            Parameter::Int(number) => ToSqlOutput::Owned(Value::Integer(*number)),
+            Parameter::Float(number) => ToSqlOutput::Owned(Value::Real(*number)),
+            Parameter::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+        })
     }
 }
 

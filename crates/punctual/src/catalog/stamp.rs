@@ -32,6 +32,23 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (era * 400 + of_era_year + u64::from(month <= 2), month, day)
 }
 
+/// The days from 1970-01-01 to that date, the inverse of what is printed; None if there is no such date. From year 1 on.
+pub(crate) fn days_before(year: i64, month: i64, day: i64) -> Option<i64> {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let length = match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 => 28 + i64::from(leap),
+        _ => return None,
+    };
+    if year < 1 || day < 1 || day > length {
+        return None;
+    }
+    let (year, from_march) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let of_year = (153 * from_march + 2) / 5 + day - 1;
+    Some(year * 365 + year / 4 - year / 100 + year / 400 + of_year - 719_468)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +70,7 @@ mod tests {
         let (mut year, mut month, mut day) = (1970, 1, 1);
         for days in 0..293_000 {
             assert_eq!(civil(days), (year, month, day));
+            assert_eq!(days_before(year as i64, month as i64, day as i64), Some(days as i64));
             let length = match month {
                 2 => 28 + u64::from(leap(year)),
                 4 | 6 | 9 | 11 => 30,

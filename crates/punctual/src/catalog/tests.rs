@@ -5,7 +5,7 @@ use super::*;
 
 /// The answer as lines: columns with their types, then rows.
 fn ask_as(user: &str, sql: &str) -> String {
-    match answer(Question { sql, user, is_admin: user == "admin" }, &snapshot()) {
+    match answer(Question { sql, parameters: &[], user, is_admin: user == "admin" }, &snapshot()) {
         Err(error) => format!("{}: {error}\n", error.sqlstate().code()),
         Ok(Answer { columns, rows }) => {
             let header: Vec<String> = columns.iter().map(|c| format!("{} {}", c.name, c.kind.name())).collect();
@@ -25,7 +25,7 @@ fn ask(sql: &str) -> String {
 /// The code of the error, where steps alone bound the work: the machine's speed must not decide a test.
 fn code(sql: &str) -> String {
     let work = sandbox::Work { looks: 3_000, time: Duration::from_secs(3_600) };
-    match sandbox::answer(Question { sql, user: "ann", is_admin: false }, &snapshot(), work) {
+    match sandbox::answer(Question { sql, parameters: &[], user: "ann", is_admin: false }, &snapshot(), work) {
         Err(error) => error.sqlstate().code().to_owned(),
         Ok(answer) => panic!("{sql} was answered with {} rows", answer.rows.len()),
     }
@@ -140,7 +140,7 @@ fn mistakes_have_the_codes_that_clients_know() {
         42883: wrong number of arguments to function lower()
         42702: ambiguous column name: cluster
         42803: misuse of aggregate function count()
-        0A000: statements about the gateway take no parameters
+        42P02: there is no parameter $1
         42601: 2 statements in one text about the gateway
         42601: unrecognized token: "'open from punctual.queries"
         42601: 0 statements in one text about the gateway
@@ -165,6 +165,34 @@ fn mistakes_have_the_codes_that_clients_know() {
         .map(ask)
         .concat(),
     );
+}
+
+#[test]
+fn parameters_are_values_and_nothing_else() {
+    let asked = |sql: &str, parameters: &[Parameter]| {
+        let question = Question { sql, parameters, user: "ann", is_admin: true };
+        answer(question, &snapshot()).map(|answer| answer.rows.concat()).map_err(|error| error.to_string())
+    };
+    let text = |text: &str| Parameter::Text(text.to_owned());
+    let by = |condition: &str, value: Parameter| {
+        asked(&format!("select query_id - 281474976710656 from punctual.queries where {condition}"), &[value])
+    };
+    let second = Ok(vec![Some("2".to_owned())]);
+    assert_eq!(by("status = $1", text("running")), second);
+    assert_eq!(by("running_s > $1", Parameter::Float(1.5)), second);
+    assert_eq!(by("query_id = $1::int8", Parameter::Int(281_474_976_710_658)), second);
+    // As clients send it that have no type for it.
+    assert_eq!(by("query_id = $1", text("281474976710658")), second);
+    assert_eq!(by("arrival < $1", text("2026-01-02 03:04:06.500000")), second);
+    assert_eq!(by("late = $1", Parameter::Int(1)), second);
+    assert_eq!(by("status = $1", Parameter::Null), Ok(vec![]));
+    assert_eq!(by("status = $1", text("' or '1' = '1")), Ok(vec![]));
+    assert_eq!(asked("select $2, $1, $2", &[Parameter::Int(1), text("x")]).unwrap().len(), 3);
+    for (sql, name) in
+        [("select $2", "$2"), ("select ?", "?"), ("select :a", ":a"), ("select $0", "$0"), ("select $a", "$a")]
+    {
+        assert_eq!(asked(sql, &[Parameter::Int(1)]), Err(format!("there is no parameter {name}")));
+    }
 }
 
 #[test]
@@ -201,7 +229,8 @@ fn nothing_but_our_tables_can_be_read_or_touched() {
         "reindex".to_owned(),
         "analyze".to_owned(),
     ] {
-        let Err(error) = answer(Question { sql: &sql, user: "ann", is_admin: true }, &snapshot()) else {
+        let Err(error) = answer(Question { sql: &sql, parameters: &[], user: "ann", is_admin: true }, &snapshot())
+        else {
             panic!("{sql} was allowed")
         };
         assert_eq!(error.sqlstate().code(), "42501", "{sql}: {error}");
@@ -248,7 +277,8 @@ async fn the_catalogue_asks_the_driver_and_says_so_when_it_is_gone() {
             let _ = answer.send(snapshot());
         }
     });
-    let question = Question { sql: "select count(*) n from punctual.clusters", user: "ann", is_admin: false };
+    let question =
+        Question { sql: "select count(*) n from punctual.clusters", parameters: &[], user: "ann", is_admin: false };
     let answered = catalog.answer(question).await.map(|answer| answer.rows);
     assert_eq!(answered, Ok(vec![vec![Some("2".to_owned())]]));
     driver.await.expect("the driver ends");

@@ -6,6 +6,7 @@ pub mod check;
 mod demo;
 mod engine;
 mod explain;
+mod import;
 mod replay;
 mod serve;
 
@@ -41,6 +42,8 @@ enum Command {
     Replay(replay::Flags),
     /// Say why a query went where it went, of a running gateway or from its history
     Explain(explain::Flags),
+    /// Bring logs of other systems (Redshift, Snowflake, Trino, …) into history
+    Import(import::Flags),
     /// Run one cluster (what the gateway starts as a child process)
     Engine(engine::Flags),
 }
@@ -64,6 +67,7 @@ pub fn main() -> ExitCode {
             .map_err(|cause| Stop::Unprinted(cause.into())),
         Ok(Command::Replay(flags)) => replay::run(&flags),
         Ok(Command::Explain(flags)) => explain::run(&flags),
+        Ok(Command::Import(flags)) => import::run(&flags),
         Ok(Command::Engine(flags)) => engine::run(&flags),
         Err(said) => say(&said),
     };

@@ -15,7 +15,7 @@ mod clusters;
 pub(crate) mod doc;
 mod error;
 mod keys;
-mod near;
+pub(crate) mod near;
 mod section;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 /// The candidate with the fewest letters to change, add, leave out or swap, if those are no more than a third of the
 /// name (and one for short names). Ties go to the first.
-pub(super) fn nearest<'a>(written: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(written: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // What is much longer than any name of ours is not a slip of the finger, and would be slow to compare.
     if written.len() > 64 {
         return None;

@@ -16,7 +16,7 @@ impl Session {
     /// Runs work on the connection that the session holds, or on the cluster with the most free slots.
     pub(super) async fn degraded(&mut self, work: &Work) -> Result<(), Over> {
         let ran = match self.held.take() {
-            Some(lease) => self.run(None, work, lease).await,
+            Some(lease) => self.run(None, work, lease).await.map(drop),
             None => match self.take_slot().await? {
                 None => {
                     let limit = self.shared.wait_limit();
@@ -28,7 +28,7 @@ impl Session {
                     let pool = Arc::clone(&slot.pool);
                     self.slot = Some(slot);
                     match pool.lease_with(&who.user, &who.database, &variables).await {
-                        Ok(lease) => self.run(None, work, lease).await,
+                        Ok(lease) => self.run(None, work, lease).await.map(drop),
                         Err(error) => {
                             self.fail(&Problem::no_connection(&error, pool.name()), work.is_whole());
                             Ok(())

@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use punctual_core::Event;
-use punctual_core::id::SessionId;
+use punctual_core::event::Outcome;
+use punctual_core::id::{QueryId, SessionId};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -100,7 +102,7 @@ struct Presence {
     link: Link,
     session: SessionId,
     told: bool,
-    _place: Place,
+    place: Place,
 }
 
 impl Drop for Presence {
@@ -109,9 +111,16 @@ impl Drop for Presence {
             return;
         }
         let (link, session) = (self.link.clone(), self.session);
+        // Only if the session panicked: its connection went with it.
+        let query = QueryId(self.place.running.load(Ordering::Relaxed));
         // Outside of a runtime the driver is gone as well.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { link.happened(Event::SessionEnded { session }).await });
+            runtime.spawn(async move {
+                let _ = link.happened(Event::SessionEnded { session }).await;
+                if query.0 != 0 {
+                    let _ = link.happened(Event::Finished { query, outcome: Outcome::Lost, pinned: false }).await;
+                }
+            });
         }
     }
 }
@@ -137,7 +146,7 @@ async fn begin(client: Client, hello: Hello, link: Link, shared: Arc<Shared>) {
     }
     let running = Arc::clone(&place.running);
     let (process, secret) = (place.process, place.secret);
-    let mut presence = Presence { link: link.clone(), session: id, told: false, _place: place };
+    let mut presence = Presence { link: link.clone(), session: id, told: false, place };
     let facts = facts(&link, &hello).await;
     let mut session = session(id, client, hello, (link, shared), mailbox);
     session.running = running;
@@ -185,7 +194,7 @@ fn session(
 /// What a ready cluster says of itself; what Postgres says, if there is none.
 async fn facts(link: &Link, hello: &Hello) -> Arc<ServerFacts> {
     let asked = async {
-        let pool = link.any_cluster(false).await.ok()??;
+        let pool = link.any_cluster(false).await.ok()?.ok()?;
         if let Some(facts) = pool.facts() {
             return Some(facts);
         }

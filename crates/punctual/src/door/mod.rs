@@ -25,6 +25,7 @@ pub mod frames;
 mod listener;
 pub mod local;
 pub mod messages;
+mod parameters;
 pub mod plan;
 pub mod problem;
 mod pump;

@@ -15,15 +15,16 @@ use punctual_core::class::Class;
 
 use super::frames as say;
 use super::local::{self, Wishes};
-use super::messages::{Bind, Parse, portal_of, target};
+use super::messages::{self, Bind, Malformed, Parse, target};
+use super::parameters;
 use super::problem::Problem;
 use super::reading::{Local, Reading, Readings};
 use super::replies::{Expect, LocalEffect, Replies};
 use super::statements::{Change, Entry, Statements};
+use super::survey::Looked;
 use super::table;
-use super::unit::{body, frames_of};
-use crate::catalog::Answer;
-use crate::relay::Garbled;
+use super::unit::frames_of;
+use crate::catalog::{Answer, Parameter};
 use crate::relay::carried::{Carried, NAME_PREFIX, Prepared};
 use crate::relay::frames;
 
@@ -38,10 +39,12 @@ pub struct Desk<'a> {
     pub classes: &'a [Class],
     /// True if its connection may hold statements that the gateway does not know of.
     pub stuck: bool,
+    /// True if what the client sends is UTF-8.
+    pub utf8: bool,
 }
 
-/// Answers about the gateway that were fetched beforehand, by the text of the question.
-pub type Fetched = Vec<(Arc<str>, Result<Arc<Answer>, Problem>)>;
+/// Answers about the gateway that were fetched beforehand, by the text of the question and the values in it.
+pub type Fetched = Vec<(Arc<str>, Vec<Parameter>, Result<Arc<Answer>, Problem>)>;
 
 /// A pipeline on its way: what is known of it beyond the session's own state.
 #[derive(Debug, Default)]
@@ -64,7 +67,17 @@ pub struct Pipeline {
 #[derive(Clone, Debug)]
 enum Portal {
     Cluster(Arc<Reading>),
-    Local { reading: Arc<Reading>, formats: Vec<u16>, sent: usize },
+    Local(Own),
+}
+
+/// A portal of a statement that the gateway answers.
+#[derive(Clone, Debug)]
+struct Own {
+    entry: Entry,
+    parameters: Vec<Parameter>,
+    formats: Vec<u16>,
+    /// Rows that went out.
+    sent: usize,
 }
 
 impl Pipeline {
@@ -77,8 +90,12 @@ impl Pipeline {
     }
 
     /// What was bound to a portal of this pipeline.
-    pub(super) fn bound(&self, portal: &str) -> Option<&Arc<Reading>> {
-        self.portal(portal).map(Portal::reading)
+    pub(super) fn bound(&self, portal: &str) -> Looked {
+        match self.portal(portal) {
+            None => (None, None),
+            Some(Portal::Cluster(reading)) => (Some(Arc::clone(reading)), None),
+            Some(Portal::Local(own)) => (Some(Arc::clone(&own.entry.reading)), Some(own.parameters.clone())),
+        }
     }
 
     fn portal(&self, name: &str) -> Option<&Portal> {
@@ -113,14 +130,6 @@ pub fn is_local(reading: &Reading, desk: &Desk<'_>) -> bool {
     }
 }
 
-impl Portal {
-    fn reading(&self) -> &Arc<Reading> {
-        match self {
-            Portal::Cluster(reading) | Portal::Local { reading, .. } => reading,
-        }
-    }
-}
-
 /// Plans segments of a pipeline for a connection, or for none.
 pub struct Planner<'a> {
     /// The session.
@@ -136,36 +145,41 @@ pub struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Plans one segment.
-    ///
-    /// # Errors
-    /// If a message ends before its content does.
-    pub fn plan(&mut self, pipeline: &mut Pipeline, segment: &[u8]) -> Result<(), Garbled> {
+    /// Plans one segment. What is malformed is refused.
+    pub fn plan(&mut self, pipeline: &mut Pipeline, segment: &[u8]) {
         for (tag, frame) in frames_of(segment) {
-            let refused = match tag {
-                b'S' => {
-                    self.sync(true);
-                    pipeline.refused = false;
-                    continue;
-                }
-                _ if pipeline.refused => continue,
-                b'P' => self.parse(pipeline, frame)?,
-                b'B' => self.bind(pipeline, frame)?,
-                b'D' => self.describe(pipeline, frame)?,
-                b'E' => self.execute(pipeline, frame)?,
-                b'C' => self.close(pipeline, frame)?,
-                b'H' => {
-                    self.pass(frame);
-                    continue;
-                }
-                tag => return Err(Garbled::Unexpected(tag)),
+            let planned = match tag {
+                _ if pipeline.refused => Ok(()),
+                b'P' => self.parse(pipeline, frame),
+                b'B' => self.bind(pipeline, frame),
+                b'D' => self.describe(pipeline, frame),
+                b'E' => self.execute(pipeline, frame),
+                b'C' => self.close(pipeline, frame),
+                // A segment consists of nothing else.
+                _ => self.bare(tag, frame),
             };
-            if let Err(problem) = refused {
+            if let Err(problem) = planned {
                 self.refuse(&problem);
                 pipeline.refused = true;
             }
+            if tag == b'S' {
+                self.sync(true);
+                pipeline.refused = false;
+            }
+        }
+    }
+
+    /// A Flush, or a Sync, whose own sending waits for what is said of it.
+    fn bare(&mut self, tag: u8, frame: &[u8]) -> Result<(), Problem> {
+        self.read(messages::bare(frame))?;
+        if tag == b'H' {
+            self.pass(frame);
         }
         Ok(())
+    }
+
+    fn read<T>(&self, read: Result<T, Malformed>) -> Result<T, Problem> {
+        read.map_err(|malformed| Problem::malformed(&malformed, self.desk.utf8))
     }
 
     /// A Sync, of the client's or of the gateway's own.
@@ -186,40 +200,33 @@ impl Planner<'_> {
     }
 
     fn refuse(&mut self, problem: &Problem) {
-        let mut bytes = Vec::new();
-        say::problem(&mut bytes, say::Severity::Error, problem);
-        match &mut self.carried {
-            None => self.replies.expect(Expect::LocalError(bytes, problem.sqlstate)),
-            Some(carried) => {
-                // Fails on every cluster there is, and leaves nothing behind.
-                frames::parse(self.out, "", "punctual refuses this", &[0, 0]);
-                carried.unnamed = None;
-                self.replies.expect(Expect::Poison(bytes));
-            }
+        match self.carried.as_deref_mut() {
+            None => self.replies.expect(Expect::LocalError(error_frame(problem), problem.sqlstate)),
+            Some(carried) => poison(problem, carried, self.replies, self.out),
         }
     }
 
-    fn parse(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<Result<(), Problem>, Garbled> {
-        let parse = Parse::read(frame)?;
+    fn parse(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<(), Problem> {
+        let parse = self.read(Parse::read(frame))?;
         let unnamed = parse.name.is_empty();
         if !unnamed && pipeline.lookup(&self.desk, parse.name).is_some() {
             let message = format!("prepared statement \"{}\" already exists", parse.name);
-            return Ok(Err(Problem::new(b"42P05", message)));
+            return Err(Problem::new(b"42P05", message));
         }
         let more = pipeline.pending.iter().filter(|change| change.to.is_some()).count();
         if !unnamed && self.desk.statements.is_full_with(more) {
             let message = format!("a session may have {} prepared statements", self.desk.statements.limit());
-            return Ok(Err(Problem::new(b"53400", message).hint("Close some, or raise max_statements.")));
+            return Err(Problem::new(b"53400", message).hint("Close some, or raise max_statements."));
         }
         let reading = self.readings.of(parse.sql);
         let prepared = Arc::new(Prepared::new(Arc::clone(&reading.text), parse.types));
         let local = is_local(&reading, &self.desk);
-        let entry = Entry { prepared: Arc::clone(&prepared), reading };
+        let entry = Entry::new(Arc::clone(&prepared), reading);
         let change = Change { name: parse.name.to_owned(), to: Some(entry) };
         pipeline.pend(change.clone());
         let Some(carried) = self.carried.as_deref_mut().filter(|_| !local) else {
             self.local(say::PARSE_COMPLETE.to_vec(), LocalEffect::Change(change));
-            return Ok(Ok(()));
+            return Ok(());
         };
         if unnamed {
             carried.unnamed = None;
@@ -230,7 +237,7 @@ impl Planner<'_> {
         }
         let carry = Some((prepared, unnamed));
         self.replies.expect(Expect::Parse { pass: true, carry, change: Some(change) });
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Sends a Parse of a statement with a name, behind a Close of whatever has that name; only the Close's reply is
@@ -270,25 +277,23 @@ impl Planner<'_> {
         &prepared.name
     }
 
-    fn bind(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<Result<(), Problem>, Garbled> {
-        let bind = Bind::read(frame)?;
+    fn bind(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<(), Problem> {
+        let bind = self.read(Bind::read(frame))?;
         let Some(entry) = pipeline.lookup(&self.desk, bind.statement).cloned() else {
             if self.desk.stuck && !bind.statement.is_empty() && !bind.statement.starts_with(NAME_PREFIX) {
                 // It may be one of PREPARE.
                 self.pass(frame);
                 self.replies.expect(Expect::Bind);
-                return Ok(Ok(()));
+                return Ok(());
             }
-            return Ok(Err(no_statement(bind.statement)));
+            return Err(no_statement(bind.statement));
         };
         if is_local(&entry.reading, &self.desk) {
-            if bind.parameters()? > 0 {
-                return Ok(Err(Problem::new(b"0A000", "statements about the gateway take no parameters")));
-            }
-            let formats = bind.result_formats()?;
-            pipeline.open(bind.portal, Portal::Local { reading: entry.reading, formats, sent: 0 });
+            let parameters = parameters::decode(&own_types(&entry), &bind)?;
+            let own = Own { entry, parameters, formats: bind.result_formats(), sent: 0 };
+            pipeline.open(bind.portal, Portal::Local(own));
             self.local(say::BIND_COMPLETE.to_vec(), LocalEffect::Nothing);
-            return Ok(Ok(()));
+            return Ok(());
         }
         let name = self.ensure(pipeline, bind.statement, &entry.prepared);
         if name == bind.statement {
@@ -302,91 +307,88 @@ impl Planner<'_> {
         }
         pipeline.open(bind.portal, Portal::Cluster(entry.reading));
         self.replies.expect(Expect::Bind);
-        Ok(Ok(()))
+        Ok(())
     }
 
-    fn describe(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<Result<(), Problem>, Garbled> {
-        let (what, name) = target(b'D', frame)?;
+    fn describe(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<(), Problem> {
+        let (what, name) = self.read(target(b'D', frame))?;
         if what == b'P' {
-            if let Some(Portal::Local { reading, formats, .. }) = pipeline.portal(name).cloned() {
-                return Ok(self.describe_locally(pipeline, &reading, &formats, false));
+            if let Some(Portal::Local(own)) = pipeline.portal(name).cloned() {
+                let table = self.outcome(&pipeline.fetched, &own.entry, &own.parameters)?.table;
+                self.describe_locally(Vec::new(), table, &own.formats);
+                return Ok(());
             }
             self.pass(frame);
         } else {
             match pipeline.lookup(&self.desk, name).cloned() {
                 Some(entry) if is_local(&entry.reading, &self.desk) => {
-                    return Ok(self.describe_locally(pipeline, &entry.reading, &[], true));
+                    return self.describe_statement(pipeline, &entry);
                 }
                 Some(entry) => {
                     let name = self.ensure(pipeline, name, &entry.prepared);
                     frames::describe(self.out, b'S', name);
                 }
                 None if self.desk.stuck && !name.is_empty() && !name.starts_with(NAME_PREFIX) => self.pass(frame),
-                None => return Ok(Err(no_statement(name))),
+                None => return Err(no_statement(name)),
             }
         }
         self.replies.expect(Expect::Describe);
-        Ok(Ok(()))
+        Ok(())
     }
 
-    fn describe_locally(
-        &mut self,
-        pipeline: &Pipeline,
-        reading: &Reading,
-        formats: &[u16],
-        statement: bool,
-    ) -> Result<(), Problem> {
+    fn describe_statement(&mut self, pipeline: &Pipeline, entry: &Entry) -> Result<(), Problem> {
+        let types = own_types(entry);
         let mut bytes = Vec::new();
-        if statement {
-            // It has no parameters.
-            frames::frame(&mut bytes, b't', |out| out.extend_from_slice(&[0, 0]));
+        frames::frame(&mut bytes, b't', |out| {
+            out.extend_from_slice(&(types.len() as u16).to_be_bytes());
+            types.iter().for_each(|id| out.extend_from_slice(&id.to_be_bytes()));
+        });
+        let table = self.outcome(&pipeline.fetched, entry, &vec![Parameter::Null; types.len()])?.table;
+        if let Some(table) = &table {
+            entry.told.get_or_init(|| table.columns.as_slice().into());
         }
-        match self.outcome(&pipeline.fetched, reading)?.table {
+        self.describe_locally(bytes, table, &[]);
+        Ok(())
+    }
+
+    /// Answers a Describe, behind what is to be said before.
+    fn describe_locally(&mut self, mut bytes: Vec<u8>, table: Option<Arc<Answer>>, formats: &[u16]) {
+        match table {
             Some(table) => table::describe(&mut bytes, &table.columns, formats),
             None => bytes.extend_from_slice(&say::NO_DATA),
         }
         self.local(bytes, LocalEffect::Nothing);
-        Ok(())
     }
 
-    fn execute(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<Result<(), Problem>, Garbled> {
-        let name = portal_of(frame)?;
-        let limit = body(frame).last_chunk::<4>().map_or(0, |limit| u32::from_be_bytes(*limit));
+    fn execute(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<(), Problem> {
+        let (name, limit) = self.read(messages::execute(frame))?;
         match pipeline.portal(name).cloned() {
-            Some(Portal::Local { reading, formats, sent }) => {
-                return Ok(self.execute_locally(pipeline, name, (&reading, &formats, sent), limit));
-            }
+            Some(Portal::Local(own)) => return self.execute_locally(pipeline, name, own, limit),
             Some(Portal::Cluster(reading)) => pipeline.executed.push(reading),
             None => {}
         }
         self.pass(frame);
         self.replies.expect(Expect::Execute);
-        Ok(Ok(()))
+        Ok(())
     }
 
-    fn execute_locally(
-        &mut self,
-        pipeline: &mut Pipeline,
-        name: &str,
-        (reading, formats, sent): (&Arc<Reading>, &[u16], usize),
-        limit: u32,
-    ) -> Result<(), Problem> {
-        let outcome = self.outcome(&pipeline.fetched, reading)?;
+    fn execute_locally(&mut self, pipeline: &mut Pipeline, name: &str, own: Own, limit: u32) -> Result<(), Problem> {
+        let outcome = self.outcome(&pipeline.fetched, &own.entry, &own.parameters)?;
         let mut bytes = Vec::new();
         let mut suspended = false;
         let mut tag = outcome.tag;
         if let Some(table) = outcome.table {
-            let left = table.rows.len().saturating_sub(sent);
+            let left = table.rows.len().saturating_sub(own.sent);
             let n = if limit == 0 { left } else { left.min(limit as usize) };
-            for values in table.rows.iter().skip(sent).take(n) {
-                table::row(&mut bytes, &table.columns, formats, values);
+            for values in table.rows.iter().skip(own.sent).take(n) {
+                table::row(&mut bytes, &table.columns, &own.formats, values);
             }
             suspended = n < left;
             if tag == "SELECT" {
                 tag = format!("SELECT {n}");
             }
-            let portal = Portal::Local { reading: Arc::clone(reading), formats: formats.to_vec(), sent: sent + n };
-            pipeline.open(name, portal);
+            let sent = own.sent + n;
+            pipeline.open(name, Portal::Local(Own { sent, ..own }));
         }
         if suspended {
             bytes.extend_from_slice(&say::PORTAL_SUSPENDED);
@@ -397,16 +399,16 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn close(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<Result<(), Problem>, Garbled> {
-        let (what, name) = target(b'C', frame)?;
+    fn close(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<(), Problem> {
+        let (what, name) = self.read(target(b'C', frame))?;
         if what == b'S' {
             // It may stay on the connection, for whoever prepares the same.
             let change = Change { name: name.to_owned(), to: None };
             pipeline.pend(change.clone());
             self.local(say::CLOSE_COMPLETE.to_vec(), LocalEffect::Change(change));
-            return Ok(Ok(()));
+            return Ok(());
         }
-        let local = matches!(pipeline.portal(name), Some(Portal::Local { .. }));
+        let local = matches!(pipeline.portal(name), Some(Portal::Local(_)));
         pipeline.portals.retain(|(known, _)| known != name);
         if local || self.carried.is_none() {
             self.local(say::CLOSE_COMPLETE.to_vec(), LocalEffect::Nothing);
@@ -414,11 +416,28 @@ impl Planner<'_> {
             self.pass(frame);
             self.replies.expect(Expect::Close { pass: true });
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    fn outcome(&self, fetched: &Fetched, reading: &Reading) -> Result<Outcome, Problem> {
-        outcome(&self.desk, fetched, reading)
+    /// What becomes of a statement about the gateway, with the columns that its client was told of.
+    fn outcome(&self, fetched: &Fetched, entry: &Entry, parameters: &[Parameter]) -> Result<Outcome, Problem> {
+        let mut outcome = outcome(&self.desk, fetched, &entry.reading, parameters)?;
+        if let Some(told) = entry.told.get()
+            && let Some(table) = outcome.table.take()
+        {
+            let table = table::conform(table, told);
+            outcome.table =
+                Some(table.ok_or_else(|| Problem::new(b"0A000", "cached plan must not change result type"))?);
+        }
+        Ok(outcome)
+    }
+}
+
+/// The types of the parameters of a statement about the gateway. Only those that ask have any.
+fn own_types(entry: &Entry) -> Vec<u32> {
+    match entry.reading.local {
+        Some(Local::Catalogue) => parameters::types(&entry.reading.text, &entry.prepared.types),
+        _ => Vec::new(),
     }
 }
 
@@ -437,7 +456,12 @@ pub struct Outcome {
 ///
 /// # Errors
 /// What the client is to be told if it cannot be answered.
-pub fn outcome(desk: &Desk<'_>, fetched: &Fetched, reading: &Reading) -> Result<Outcome, Problem> {
+pub fn outcome(
+    desk: &Desk<'_>,
+    fetched: &Fetched,
+    reading: &Reading,
+    parameters: &[Parameter],
+) -> Result<Outcome, Problem> {
     let done = |tag: &str, effect| Ok(Outcome { table: None, tag: tag.to_owned(), effect });
     match &reading.local {
         Some(Local::Set(name, value)) => {
@@ -455,7 +479,8 @@ pub fn outcome(desk: &Desk<'_>, fetched: &Fetched, reading: &Reading) -> Result<
         }
         Some(Local::Impossible(problem)) => Err(Problem::clone(problem)),
         Some(Local::Catalogue) | None => {
-            let answer = fetched.iter().find(|(text, _)| *text == reading.text).map(|(_, answer)| answer.clone());
+            let fits = |text: &Arc<str>, with: &[Parameter]| *text == reading.text && with == parameters;
+            let answer = fetched.iter().find(|(text, with, _)| fits(text, with)).map(|(_, _, answer)| answer.clone());
             let answer = answer.unwrap_or_else(|| Err(Problem::new(b"XX000", "the answer was not fetched")));
             Ok(Outcome { table: Some(answer?), tag: "SELECT".to_owned(), effect: LocalEffect::Nothing })
         }
@@ -474,6 +499,20 @@ impl Pipeline {
     }
 }
 
+/// Makes a pipeline fail on the connection that it is sent to, and the client hear of `problem`.
+pub(super) fn poison(problem: &Problem, carried: &mut Carried, replies: &mut Replies, out: &mut Vec<u8>) {
+    // Fails on every cluster there is, and leaves nothing behind.
+    frames::parse(out, "", "punctual refuses this", &[0, 0]);
+    carried.unnamed = None;
+    replies.expect(Expect::Poison(error_frame(problem)));
+}
+
+fn error_frame(problem: &Problem) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    say::problem(&mut bytes, say::Severity::Error, problem);
+    bytes
+}
+
 fn no_statement(name: &str) -> Problem {
     Problem::new(
         b"26000",
@@ -487,15 +526,16 @@ fn no_statement(name: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::door::unit::body;
 
     /// Plans a segment and says what goes out, shortly.
     fn plan(segment: &[u8], statements: &Statements, carried: &mut Carried) -> String {
         let wishes = Wishes::default();
-        let desk = Desk { statements, wishes: &wishes, classes: &[], stuck: false };
+        let desk = Desk { statements, wishes: &wishes, classes: &[], stuck: false, utf8: true };
         let (mut replies, mut out) = (Replies::to_pipeline(), Vec::new());
         let readings = &mut Readings::default();
         let mut planner = Planner { desk, readings, carried: Some(carried), replies: &mut replies, out: &mut out };
-        planner.plan(&mut Pipeline::default(), segment).unwrap();
+        planner.plan(&mut Pipeline::default(), segment);
         let name = Prepared::new("select 1".into(), &[0, 0]).name;
         let tell = |(tag, frame): (u8, &[u8])| {
             let text = String::from_utf8_lossy(body(frame)).replace(&name, "<1>").replace('\0', "|");
@@ -523,7 +563,7 @@ mod tests {
     fn known(name: &str) -> Statements {
         let mut statements = Statements::new(10);
         let prepared = Arc::new(Prepared::new("select 1".into(), &[0, 0]));
-        let entry = Entry { prepared, reading: Arc::new(Reading::of("select 1")) };
+        let entry = Entry::new(prepared, Arc::new(Reading::of("select 1")));
         statements.change(Change { name: name.to_owned(), to: Some(entry) });
         statements
     }
@@ -553,5 +593,16 @@ mod tests {
         let segment = [parse("s"), bind("s"), frames::SYNC.to_vec()].concat();
         assert_eq!(plan(&segment, &known("s"), &mut Carried::default()), "P:|punctual refuses this S:");
         assert_eq!(plan(&bind("t"), &known("s"), &mut Carried::default()), "P:|punctual refuses this");
+    }
+
+    #[test]
+    fn what_is_malformed_fails_on_the_cluster_and_is_never_sent() {
+        let mut malformed = Vec::new();
+        frames::frame(&mut malformed, b'B', |out| out.extend_from_slice(b"\0s\0\0\0\0\x07"));
+        let segment = [parse(""), malformed, bind(""), frames::SYNC.to_vec()].concat();
+        let planned = plan(&segment, &Statements::new(10), &mut Carried::default());
+        assert_eq!(planned, "P:|select 1 P:|punctual refuses this S:");
+        let sync = b"S\0\0\0\x05!".to_vec();
+        assert_eq!(plan(&sync, &Statements::new(10), &mut Carried::default()), "P:|punctual refuses this S:");
     }
 }

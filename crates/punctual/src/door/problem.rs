@@ -8,6 +8,7 @@ use std::fmt;
 use punctual_core::event::{Abandoned, PinEnd, Refusal};
 use punctual_core::query::SqlState;
 
+use super::messages::Malformed;
 use crate::relay::{ConnectError, Garbled};
 
 /// An error or a notice, as a client gets it.
@@ -33,6 +34,14 @@ impl Problem {
     pub fn detail(mut self, detail: impl Into<String>) -> Problem {
         self.detail = Some(detail.into());
         self
+    }
+
+    /// With what keeps clusters from being there, if that is known and nothing else is worth knowing more.
+    pub fn trouble(self, trouble: Option<&str>) -> Problem {
+        match trouble {
+            Some(trouble) if self.detail.is_none() => self.detail(trouble),
+            _ => self,
+        }
     }
 
     /// With advice.
@@ -118,6 +127,18 @@ impl Problem {
     /// The session ends because the gateway does.
     pub fn farewell() -> Problem {
         Problem::new(b"57P01", "terminating connection: the gateway is shutting down")
+    }
+
+    /// A message of the client's is malformed. `utf8`: its texts are to be UTF-8.
+    pub fn malformed(malformed: &Malformed, utf8: bool) -> Problem {
+        match malformed {
+            Malformed::NotUtf8(_) if !utf8 => {
+                let message = "texts of prepared statements pass through the gateway in UTF-8 only";
+                Problem::new(b"0A000", message).hint("SET client_encoding = 'UTF8', or send a simple query.")
+            }
+            Malformed::NotUtf8(_) => Problem::new(b"22021", malformed.to_string()),
+            _ => Problem::new(b"08P01", malformed.to_string()),
+        }
     }
 
     /// A client broke the protocol.

@@ -21,7 +21,7 @@ use super::relaying::{Attempt, Ended};
 use super::replies::Replies;
 use super::session::{Over, Session};
 use super::unit::End;
-use crate::link::{About, Order, Report};
+use crate::link::{About, NoneReady, Order, Report};
 use crate::relay::{ConnectError, Lease, Pool};
 
 /// How often a connection to any cluster is tried for.
@@ -48,16 +48,31 @@ pub(super) enum Work {
         /// False if it is Parse and Describe alone.
         counts: bool,
     },
+    /// Nothing, but the transaction that is open on the cluster is to fail.
+    Refusal {
+        /// What the client is told.
+        problem: Problem,
+    },
 }
 
 /// What the dispatcher decided.
 enum Verdict {
     Run(Arc<Pool>),
-    Refused(Refusal),
+    /// With what keeps clusters from being there, if none is.
+    Refused(Refusal, Option<Arc<str>>),
     /// Its cluster went while it was on its way there, before the dispatcher heard that it had bounced.
     Abandoned(Abandoned),
     /// There is no dispatcher any more.
     Degraded,
+}
+
+/// What came of running something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// It has ended.
+    Ended,
+    /// Nothing came of it, and it can be tried elsewhere: a query waits for another verdict.
+    Bounced,
 }
 
 /// What came of the wish for a connection.
@@ -70,40 +85,36 @@ enum Had {
 }
 
 impl Work {
-    fn reading(&self) -> &Arc<Reading> {
-        match self {
-            Work::Simple { reading, .. } | Work::Pipeline { reading, .. } => reading,
-        }
-    }
-
     /// True if the client waits for ReadyForQuery after it.
     pub(super) fn is_whole(&self) -> bool {
-        matches!(self, Work::Simple { .. } | Work::Pipeline { end: End::Sync, .. })
+        !matches!(self, Work::Pipeline { end: End::Flush | End::Full, .. })
     }
 
     /// True if running it a second time does no harm.
-    fn is_harmless(&self) -> bool {
-        let statement = &self.reading().statement;
-        let reads = matches!(
-            statement.kind,
-            Kind::Empty | Kind::Select | Kind::Explain | Kind::Begin | Kind::Set | Kind::Reset | Kind::Show
-        );
+    pub(super) fn is_harmless(&self) -> bool {
+        let reads = |reading: &Reading| {
+            matches!(
+                reading.statement.kind,
+                Kind::Empty | Kind::Select | Kind::Explain | Kind::Begin | Kind::Set | Kind::Reset | Kind::Show
+            )
+        };
         match self {
-            Work::Simple { .. } => reads && statement.count <= 1,
-            Work::Pipeline { counts, .. } => !counts || reads,
+            Work::Simple { reading, .. } => reads(reading) && reading.statement.count <= 1,
+            Work::Pipeline { counts, reading, .. } => !counts || reads(reading),
+            Work::Refusal { .. } => true,
         }
     }
 }
 
 impl Session {
-    /// Runs what counts as a query.
-    pub(super) async fn query(&mut self, work: Work) -> Result<(), Over> {
+    /// Runs what counts as a query: as `reading`.
+    pub(super) async fn query(&mut self, work: Work, reading: Arc<Reading>) -> Result<(), Over> {
         if self.shared.fallback().is_on() {
             return self.degraded(&work).await;
         }
         let id = self.shared.next_query();
-        self.last = Arc::clone(work.reading());
-        let (query, about) = self.describe(id, work.reading());
+        let (query, about) = self.describe(id, &reading);
+        self.last = reading;
         self.running.store(id.0, Ordering::Relaxed);
         self.report(Report::Arrived { query, about }).await?;
         let placed = self.place(id, &work).await;
@@ -148,8 +159,8 @@ impl Session {
         loop {
             let pool = match self.verdict(id).await? {
                 Verdict::Run(pool) => pool,
-                Verdict::Refused(because) => {
-                    self.fail(&Problem::refused(&because), work.is_whole());
+                Verdict::Refused(because, trouble) => {
+                    self.fail(&Problem::refused(&because).trouble(trouble.as_deref()), work.is_whole());
                     return Ok(());
                 }
                 Verdict::Abandoned(because) => {
@@ -164,12 +175,16 @@ impl Session {
                 return Ok(());
             }
             if let Some(lease) = self.held.take() {
-                return self.run(Some(id), work, lease).await;
+                return self.run(Some(id), work, lease).await.map(drop);
             }
-            match self.connect(id, &pool, work).await? {
-                Had::Lease(lease) => return self.run(Some(id), work, *lease).await,
-                Had::Bounced => pool.name().clone_into(&mut bounced),
-                Had::Ended => return Ok(()),
+            let ran = match self.connect(id, &pool, work).await? {
+                Had::Lease(lease) => self.run(Some(id), work, *lease).await?,
+                Had::Bounced => Ran::Bounced,
+                Had::Ended => Ran::Ended,
+            };
+            match ran {
+                Ran::Ended => return Ok(()),
+                Ran::Bounced => pool.name().clone_into(&mut bounced),
             }
         }
     }
@@ -191,8 +206,8 @@ impl Session {
             };
             match happening {
                 Happening::Order(Order::Run { query, on }) if query == id => return Ok(Verdict::Run(on)),
-                Happening::Order(Order::Refuse { query, because }) if query == id => {
-                    return Ok(Verdict::Refused(because));
+                Happening::Order(Order::Refuse { query, because, trouble }) if query == id => {
+                    return Ok(Verdict::Refused(because, trouble));
                 }
                 Happening::Order(Order::Abandon { query, because }) if query == id => {
                     return Ok(Verdict::Abandoned(because));
@@ -245,6 +260,10 @@ impl Session {
                     self.fail(&Problem::abandoned(&because, pool.name()), work.is_whole());
                     return Ok(Had::Ended);
                 }
+                Happening::Order(Order::Recall { query }) if query == id && !self.standing.is_pinned() => {
+                    self.report(Report::Happened(Event::Bounced { query, cluster: pool.cluster() })).await?;
+                    return Ok(Had::Bounced);
+                }
                 Happening::Order(Order::Farewell) => self.farewell = true,
                 Happening::ClientGone => {
                     self.report_end().await;
@@ -285,7 +304,7 @@ impl Session {
             return self.degraded(&work).await;
         }
         if let Some(lease) = self.held.take() {
-            return self.run(None, &work, lease).await;
+            return self.run(None, &work, lease).await.map(drop);
         }
         let mut failure = Problem::no_cluster();
         for _ in 0..TRIES {
@@ -296,13 +315,25 @@ impl Session {
                 () = fallback.turned_on() => return self.degraded(&work).await,
             };
             let pool = match pool {
-                Ok(Ok(Some(pool))) => pool,
+                Ok(Ok(Ok(pool))) => pool,
                 Ok(Err(_)) => return Err(self.fatal(&Problem::farewell())),
-                Ok(Ok(None)) | Err(_) => break,
+                Ok(Ok(Err(NoneReady(trouble)))) => {
+                    failure = failure.trouble(trouble.as_deref());
+                    break;
+                }
+                Err(_) => {
+                    if let Ok(Err(NoneReady(trouble))) = self.link.any_cluster(false).await {
+                        failure = failure.trouble(trouble.as_deref());
+                    }
+                    break;
+                }
             };
             let (who, variables) = (self.who.clone(), Arc::clone(&self.standing.variables));
             match pool.lease_with(&who.user, &who.database, &variables).await {
-                Ok(lease) => return self.run(None, &work, lease).await,
+                Ok(lease) => match self.run(None, &work, lease).await? {
+                    Ran::Ended => return Ok(()),
+                    Ran::Bounced => failure = Problem::connection_lost(&Loss::HungUp, pool.name()),
+                },
                 Err(error) => {
                     failure = Problem::no_connection(&error, pool.name());
                     if error.is_the_clients() {
@@ -317,9 +348,9 @@ impl Session {
     }
 
     /// Runs work on a connection, and once more on a fresh one if the first turns out to have died while it lay idle.
-    pub(super) async fn run(&mut self, id: Option<QueryId>, work: &Work, mut lease: Lease) -> Result<(), Over> {
+    pub(super) async fn run(&mut self, id: Option<QueryId>, work: &Work, mut lease: Lease) -> Result<Ran, Over> {
         self.wishes.cluster = Some(Arc::from(lease.pool().name()));
-        let mut attempt = self.attempt(id, work, &mut lease).await?;
+        let mut attempt = self.attempt(id, work, &mut lease).await;
         let died_idle = matches!(attempt.ended, Ended::Lost(Loss::HungUp | Loss::Broken(_)))
             && !attempt.replies.began
             && !attempt.extended;
@@ -329,17 +360,38 @@ impl Session {
             match pool.lease_new(&self.who.user, &self.who.database).await {
                 Ok(fresh) => {
                     lease = fresh;
-                    attempt = self.attempt(id, work, &mut lease).await?;
+                    attempt = self.attempt(id, work, &mut lease).await;
                 }
                 Err(error) => tracing::info!(cluster = pool.name(), %error, "no second connection for a query"),
             }
         }
-        match attempt.ended {
-            Ended::Ready { status, pass } => self.conclude(id, work, lease, attempt, status, pass).await,
-            Ended::Lost(_) | Ended::Abandoned(_) | Ended::Refused(_) | Ended::Deserted => {
-                self.break_off(id, lease, attempt).await
+        match (&attempt.ended, id) {
+            (Ended::Ready { status, pass }, _) => {
+                let (status, pass) = (*status, *pass);
+                self.conclude(id, work, lease, attempt, status, pass).await?;
             }
+            (Ended::Recalled, Some(query)) => {
+                tracing::info!(query = query.0, cluster = lease.pool().name(), "a query goes elsewhere");
+                self.pipeline.start_over();
+                let cluster = lease.pool().cluster();
+                drop(lease);
+                self.report(Report::Happened(Event::Bounced { query, cluster })).await?;
+                return Ok(Ran::Bounced);
+            }
+            (Ended::Lost(_), None) if self.can_try_again(work, &attempt) => {
+                self.pipeline.start_over();
+                self.report(Report::Doubtful { pool: Arc::clone(lease.pool()) }).await?;
+                return Ok(Ran::Bounced);
+            }
+            _ => self.break_off(id, lease, attempt).await?,
         }
+        Ok(Ran::Ended)
+    }
+
+    /// True if what does not count as a query can be tried on another cluster after a loss.
+    fn can_try_again(&self, work: &Work, attempt: &Attempt) -> bool {
+        let untouched = work.is_harmless() && !attempt.replies.began && !attempt.extended;
+        untouched && !self.standing.is_pinned() && !self.client.gone && !self.shared.fallback().is_on()
     }
 
     /// The cluster is ready again: takes note of what the work did, tells client and driver, lets the connection go.
@@ -398,6 +450,7 @@ impl Session {
                 &one
             }
             Work::Pipeline { .. } => &self.pipeline.executed,
+            Work::Refusal { .. } => &[],
         };
         let aftermath = self.standing.after(status, replies.error.is_some(), replies.last, ran);
         lease.carried.variables = Arc::clone(&self.standing.variables);
@@ -441,7 +494,9 @@ impl Session {
                 ..Problem::connection_lost(&Loss::Goodbye(goodbye.message.clone()), pool.name())
             },
             (Ended::Lost(loss), None) => Problem::connection_lost(loss, pool.name()),
-            (Ended::Ready { .. } | Ended::Deserted, _) => Problem::connection_lost(&Loss::HungUp, pool.name()),
+            (Ended::Ready { .. } | Ended::Deserted | Ended::Recalled, _) => {
+                Problem::connection_lost(&Loss::HungUp, pool.name())
+            }
         };
         let reported = matches!(ended, Ended::Abandoned(_));
         if let Some(id) = id.filter(|_| !reported) {
@@ -456,7 +511,7 @@ impl Session {
         if matches!(ended, Ended::Lost(_)) {
             self.report(Report::Doubtful { pool }).await?;
         }
-        if self.client.gone {
+        if self.client.gone || matches!(ended, Ended::Deserted) {
             return Err(Over);
         }
         if replies.is_cut() {

@@ -7,6 +7,7 @@ use std::task::Poll;
 use punctual_core::event::Abandoned;
 use punctual_core::id::QueryId;
 
+use super::plan::poison;
 use super::problem::{Loss, Problem};
 use super::pump::{ClusterSide, Happening, OUTGOING, Outgoing, Pump};
 use super::query::Work;
@@ -15,7 +16,7 @@ use super::session::{Over, Session};
 use super::unit::{self, End, Next};
 use crate::link::Order;
 use crate::relay::carried::Variables;
-use crate::relay::{Lease, cancel, frames};
+use crate::relay::{Garbled, Lease, ServerError, cancel, frames};
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -31,9 +32,11 @@ pub(super) enum Ended {
     Lost(Loss),
     /// The driver does not want it waited for.
     Abandoned(Abandoned),
+    /// The driver would have it placed again, and it can be.
+    Recalled,
     /// The connection could not be made what the session needs.
     Refused(Problem),
-    /// The client hung up while the cluster waits for more of it.
+    /// The client is gone, or the session is over, and nothing that runs is to be waited for.
     Deserted,
 }
 
@@ -60,11 +63,18 @@ struct Way {
     /// True if more of the unit may come from the client.
     open: bool,
     extended: bool,
+    /// True if running it a second time does no harm.
+    harmless: bool,
     /// What is left of a CopyData that passed in part.
     copy_rest: usize,
 }
 
 impl Way {
+    /// True if the client's work can go elsewhere: nothing came back, and nothing was sent after it.
+    fn is_untouched(&self) -> bool {
+        self.harmless && !self.extended && !self.replies.began
+    }
+
     fn ends(self, ended: Ended) -> Attempt {
         let Way { replies, approved, open, extended, .. } = self;
         Attempt { ended, replies, approved, whole: !open, extended }
@@ -72,16 +82,12 @@ impl Way {
 }
 
 impl Session {
-    /// Runs work on a connection that may have to be made ready for the session first.
-    pub(super) async fn attempt(
-        &mut self,
-        id: Option<QueryId>,
-        work: &Work,
-        lease: &mut Lease,
-    ) -> Result<Attempt, Over> {
-        if let Some(mut failed) = self.dress(id, lease).await? {
+    /// Runs work on a connection that may have to be made ready for the session first. Whatever happens comes back as
+    /// an attempt, the end of the session too: the driver must hear of the query's end in any case.
+    pub(super) async fn attempt(&mut self, id: Option<QueryId>, work: &Work, lease: &mut Lease) -> Attempt {
+        if let Some(mut failed) = self.dress(id, lease).await {
             failed.whole = work.is_whole();
-            return Ok(failed);
+            return failed;
         }
         let mut way = Way {
             replies: std::mem::take(&mut self.unasked),
@@ -89,6 +95,7 @@ impl Session {
             approved: 0,
             open: false,
             extended: false,
+            harmless: work.is_harmless(),
             copy_rest: 0,
         };
         match work {
@@ -96,16 +103,21 @@ impl Session {
                 way.replies.begin_simple();
                 way.outgoing = Outgoing::of(frame.clone());
             }
+            Work::Refusal { problem } => {
+                poison(problem, &mut lease.carried, &mut way.replies, &mut way.outgoing.bytes);
+                way.outgoing.bytes.extend_from_slice(&frames::SYNC);
+                way.replies.expect(Expect::Ready { pass: true });
+            }
             Work::Pipeline { segment, end, counts, .. } => {
                 self.pipeline.change_connection();
                 let (carried, out) = (&mut lease.carried, &mut way.outgoing.bytes);
-                if let Err(garbled) = self.plan(segment, Some(carried), &mut way.replies, out) {
-                    return Err(self.garbled(&garbled));
-                }
+                self.plan(segment, Some(carried), &mut way.replies, out);
                 if *counts {
                     way.open = *end != End::Sync;
                     // More may be there already.
-                    self.forward(lease, &mut way)?;
+                    if let Err(over) = self.forward(lease, &mut way) {
+                        return self.leave(over, lease, way).await;
+                    }
                 } else if *end != End::Sync {
                     // It leaves nothing behind: the connection is given back, and the client goes on without it.
                     out.extend_from_slice(&frames::SYNC);
@@ -113,22 +125,22 @@ impl Session {
                 }
             }
         }
-        let mut attempt = self.relay(id, lease, way).await?;
+        let mut attempt = self.relay(id, lease, way).await;
         if let Work::Pipeline { end, counts: false, .. } = work {
             attempt.whole = *end == End::Sync;
         }
-        Ok(attempt)
+        attempt
     }
 
     /// Gives a connection the variables that the session has; Some if that failed.
-    async fn dress(&mut self, id: Option<QueryId>, lease: &mut Lease) -> Result<Option<Attempt>, Over> {
+    async fn dress(&mut self, id: Option<QueryId>, lease: &mut Lease) -> Option<Attempt> {
         let wanted = Arc::clone(&self.standing.variables);
         if self.standing.status != b'I' || Arc::ptr_eq(&lease.carried.variables, &wanted) {
-            return Ok(None);
+            return None;
         }
         if lease.carried.variables == wanted {
             lease.carried.variables = wanted;
-            return Ok(None);
+            return None;
         }
         let (bytes, may_fail) = dressing(&lease.carried.variables, &wanted);
         lease.carried.unnamed = None;
@@ -138,24 +150,29 @@ impl Session {
             approved: 0,
             open: false,
             extended: false,
+            harmless: false,
             copy_rest: 0,
         };
-        let mut attempt = self.relay(id, lease, way).await?;
+        let mut attempt = self.relay(id, lease, way).await;
         if !matches!(attempt.ended, Ended::Ready { .. }) {
-            return Ok(Some(attempt));
+            return Some(attempt);
         }
-        let failed = attempt.replies.muted.iter().find(|(at, _)| may_fail.get(*at) != Some(&true));
-        if let Some((_, error)) = failed {
-            let message = format!("cluster {} does not take a SET of this session: {error}", lease.pool().name());
+        let harm = |at: usize, error: &ServerError| match may_fail.get(at) {
+            // Not to know a setting is one thing; to be given a value that it cannot have, the client's fault.
+            Some(true) => error.sqlstate.0.starts_with(b"22"),
+            _ => true,
+        };
+        if let Some((_, error)) = attempt.replies.muted.iter().find(|(at, error)| harm(*at, error)) {
+            let message = format!("cluster {} does not take a setting of this session: {error}", lease.pool().name());
             attempt.ended = Ended::Refused(Problem::new(&error.sqlstate.0, message));
-            return Ok(Some(attempt));
+            return Some(attempt);
         }
         lease.carried.variables = wanted;
-        Ok(None)
+        None
     }
 
     /// Relays until the cluster is ready or will not be.
-    async fn relay(&mut self, id: Option<QueryId>, lease: &mut Lease, mut way: Way) -> Result<Attempt, Over> {
+    async fn relay(&mut self, id: Option<QueryId>, lease: &mut Lease, mut way: Way) -> Attempt {
         loop {
             let client_limit = if way.replies.copying_in && way.outgoing.len() > OUTGOING {
                 0
@@ -165,43 +182,82 @@ impl Session {
             let Way { outgoing, approved, .. } = &mut way;
             let cluster = Some(ClusterSide { connection: lease, approved, outgoing });
             let (client, mailbox) = (&mut self.client, &mut self.mailbox);
-            match (Pump { client, mailbox, cluster, client_limit }).next().await {
-                Happening::Cluster => {
-                    let step = way.replies.scan(&mut lease.input, &mut way.approved);
-                    if !way.replies.notes.is_empty() || way.replies.is_skipping() {
-                        self.take_notes(&mut way.replies, Some(lease));
-                    }
-                    match step {
-                        Ok(Step::Ready { status, pass }) => return Ok(way.ends(Ended::Ready { status, pass })),
-                        Ok(Step::More) => {}
-                        Err(garbled) => return Ok(way.ends(Ended::Lost(Loss::Garbled(garbled)))),
-                    }
-                    if way.replies.copying_in {
-                        self.forward(lease, &mut way)?;
-                    }
-                }
-                Happening::Client => self.forward(lease, &mut way)?,
-                Happening::ClusterGone(loss) => return Ok(way.ends(Ended::Lost(loss))),
+            let forwarded = match (Pump { client, mailbox, cluster, client_limit }).next().await {
+                Happening::Cluster => match self.take_in(lease, &mut way) {
+                    Ok(Step::Ready { status, pass }) => return way.ends(Ended::Ready { status, pass }),
+                    Ok(Step::More) if way.replies.copying_in => self.forward(lease, &mut way),
+                    Ok(Step::More) => Ok(()),
+                    Err(garbled) => return way.ends(Ended::Lost(Loss::Garbled(garbled))),
+                },
+                Happening::Client => self.forward(lease, &mut way),
+                Happening::ClusterGone(loss) => return way.ends(Ended::Lost(loss)),
+                // What does not count as a query is nobody's to wait for.
+                Happening::ClientGone if way.open || way.replies.copying_in || id.is_none() => Err(Over),
                 Happening::ClientGone => {
                     if !self.ended {
                         self.report_end().await;
                     }
-                    // What does not count as a query is nobody's to wait for.
-                    if way.open || way.replies.copying_in || id.is_none() {
-                        return Ok(way.ends(Ended::Deserted));
-                    }
                     self.cancel(lease);
+                    Ok(())
                 }
-                Happening::Order(Order::Cancel { query }) if Some(query) == id => self.cancel(lease),
+                Happening::Order(Order::Cancel { query }) if Some(query) == id => {
+                    self.cancel(lease);
+                    Ok(())
+                }
                 Happening::Order(Order::Abandon { query, because }) if Some(query) == id => {
-                    return Ok(way.ends(Ended::Abandoned(because)));
+                    return way.ends(Ended::Abandoned(because));
                 }
-                Happening::Order(Order::Farewell) => self.farewell = true,
-                Happening::Order(Order::EndPin { because }) => self.pin_ended = Some(because),
-                Happening::Order(_) => {}
-                Happening::Orphaned => return Ok(way.ends(Ended::Deserted)),
+                Happening::Order(Order::Recall { query }) if Some(query) == id && way.is_untouched() => {
+                    if !self.standing.is_pinned() {
+                        self.cancel(lease);
+                        return way.ends(Ended::Recalled);
+                    }
+                    Ok(())
+                }
+                Happening::Order(order) => {
+                    self.take_order(order);
+                    Ok(())
+                }
+                Happening::Orphaned => Err(self.fatal(&Problem::farewell())),
+            };
+            if let Err(over) = forwarded {
+                return self.leave(over, lease, way).await;
             }
         }
+    }
+
+    /// Looks at what came from the cluster.
+    fn take_in(&mut self, lease: &mut Lease, way: &mut Way) -> Result<Step, Garbled> {
+        let step = way.replies.scan(&mut lease.input, &mut way.approved);
+        if !way.replies.notes.is_empty() || way.replies.is_skipping() {
+            self.take_notes(&mut way.replies, Some(lease));
+        }
+        step
+    }
+
+    /// Keeps an order in mind that is not about the query at hand.
+    fn take_order(&mut self, order: Order) {
+        match order {
+            Order::Farewell => self.farewell = true,
+            Order::EndPin { because } => self.pin_ended = Some(because),
+            Order::Run { .. }
+            | Order::Refuse { .. }
+            | Order::Cancel { .. }
+            | Order::Abandon { .. }
+            | Order::Recall { .. } => {}
+        }
+    }
+
+    /// The session is over in the middle of a unit. Its connection will be closed, which takes back what a pipeline
+    /// without its Sync has done; what still runs there is told to stop. No Sync of ours: it would commit.
+    async fn leave(&mut self, _: Over, lease: &mut Lease, way: Way) -> Attempt {
+        if !self.ended {
+            self.report_end().await;
+        }
+        if !way.replies.is_settled() {
+            self.cancel(lease);
+        }
+        way.ends(Ended::Deserted)
     }
 
     /// Sends on what the client sends while its unit is under way: CopyData, or more of an open pipeline. The next unit
@@ -234,9 +290,7 @@ impl Session {
                 Ok(Next::Segment(n, end)) => {
                     let segment = self.client.input.take(n);
                     let out = &mut way.outgoing.bytes;
-                    if let Err(garbled) = self.plan(&segment, Some(&mut lease.carried), &mut way.replies, out) {
-                        return Err(self.garbled(&garbled));
-                    }
+                    self.plan(&segment, Some(&mut lease.carried), &mut way.replies, out);
                     way.extended = true;
                     way.open = end != End::Sync;
                 }
@@ -297,11 +351,37 @@ fn dressing(from: &Variables, to: &Variables) -> (Vec<u8>, Vec<bool>) {
         send("RESET ALL", from.set.is_empty());
     }
     for (name, value) in &to.start_up {
-        // Unlike SET, it reads a list as the start-up message does.
-        send(&format!("SELECT set_config('{name}', {}, false)", quoted(value)), true);
+        let name = name.split('.').map(|part| format!("\"{part}\"")).collect::<Vec<_>>().join(".");
+        let values = match name.trim_matches('"') {
+            name if LISTS.contains(&name) => list(value),
+            _ => vec![value.clone()],
+        };
+        let values = values.iter().map(|value| quoted(value)).collect::<Vec<_>>().join(", ");
+        send(&format!("SET {name} = {values}"), true);
     }
     to.set.iter().for_each(|(_, sql)| send(sql, false));
     (out, may_fail)
+}
+
+/// Settings that are lists of names: SET takes a string for one name, where the start-up message has all in one.
+const LISTS: [&str; 4] = ["search_path", "temp_tablespaces", "local_preload_libraries", "session_preload_libraries"];
+
+/// The names in a list as the start-up message has it: between commas, folded unless they are quoted.
+fn list(text: &str) -> Vec<String> {
+    let (mut names, mut name, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut chars = text.trim().chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if is_quoted && chars.next_if_eq(&'"').is_some() => name.push('"'),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => names.push(std::mem::take(&mut name)),
+            c if is_quoted => name.push(c),
+            c if c.is_whitespace() => {}
+            c => name.extend(c.to_lowercase()),
+        }
+    }
+    names.push(name);
+    names
 }
 
 /// A string literal that means `value` whatever standard_conforming_strings says.
@@ -317,11 +397,27 @@ mod tests {
     #[test]
     fn variables_are_said_again_behind_a_reset() {
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        let to = Variables { start_up: vec![pair("timezone", "it's\\")], set: vec![pair("a", "set a = 1")] };
+        let start_up =
+            vec![pair("timezone", "it's\\"), pair("search_path", "\"$user\", A , \"b\"\",B\""), pair("a.b", "1, 2")];
+        let to = Variables { start_up, set: vec![pair("a", "set a = 1")] };
         let (out, may_fail) = dressing(&Variables::default(), &to);
-        let text = String::from_utf8_lossy(&out).into_owned();
-        assert!(text.contains("SELECT set_config('timezone', E'it''s\\\\', false)") && text.contains("set a = 1"));
-        assert_eq!(may_fail, [true, false]);
-        assert_eq!(dressing(&to, &Variables::default()).1, [false]);
+        let sent = |out: &[u8]| -> Vec<String> {
+            unit::frames_of(out)
+                .map(|(_, frame)| String::from_utf8_lossy(unit::body(frame)).replace('\0', ""))
+                .collect()
+        };
+        assert_eq!(
+            sent(&out),
+            [
+                r#"SET "timezone" = E'it''s\\'"#,
+                r#"SET "search_path" = '$user', 'a', 'b",B'"#,
+                r#"SET "a"."b" = '1, 2'"#,
+                "set a = 1"
+            ]
+        );
+        assert_eq!(may_fail, [true, true, true, false]);
+        let (out, may_fail) = dressing(&to, &Variables::default());
+        assert_eq!((sent(&out), may_fail), (vec!["RESET ALL".to_owned()], vec![false]));
+        assert_eq!(list(""), [""]);
     }
 }

@@ -6,6 +6,7 @@
 //!                       └──▶ Parse and Describe alone ──▶ lease at any cluster ─▶ relay      ──▶ idle
 //! ```
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,6 +19,7 @@ use tokio::task::JoinHandle;
 use super::client::Client;
 use super::frames as say;
 use super::local::Wishes;
+use super::messages;
 use super::plan::{Desk, Fetched, Pipeline, Planner, is_local, outcome};
 use super::problem::Problem;
 use super::pump::{ClusterSide, Happening, OUTGOING, Outgoing, Pump};
@@ -29,7 +31,7 @@ use super::standing::Standing;
 use super::statements::Statements;
 use super::table;
 use super::unit::{self, End, Next};
-use crate::catalog::{Answer, Question};
+use crate::catalog::{Answer, Parameter, Question};
 use crate::driver::fallback::Slot;
 use crate::link::{Link, Order, Report};
 use crate::relay::carried::Carried;
@@ -140,11 +142,8 @@ impl Session {
             }
             Ok(Next::Call(len)) => {
                 self.client.input.consume(len);
-                let problem = Problem::new(b"0A000", "function calls of the protocol do not pass through the gateway")
-                    .hint("Call functions with SELECT.");
-                self.say(say::Severity::Error, &problem);
-                self.say_ready();
-                Ok(())
+                let problem = Problem::new(b"0A000", "function calls of the protocol do not pass through the gateway");
+                self.refuse(problem.hint("Call functions with SELECT.")).await
             }
         }
     }
@@ -215,8 +214,16 @@ impl Session {
 
     /// A simple query.
     async fn simple(&mut self, frame: Vec<u8>) -> Result<(), Over> {
-        let text = unit::body(&frame).strip_suffix(&[0]).unwrap_or_default();
-        let reading = self.readings.of(&String::from_utf8_lossy(text));
+        let is_utf8 = self.standing.is_utf8();
+        let text = messages::query(&frame).and_then(|text| match messages::utf8(text) {
+            Ok(text) => Ok(Cow::Borrowed(text)),
+            Err(_) if !is_utf8 => Ok(String::from_utf8_lossy(text)),
+            Err(malformed) => Err(malformed),
+        });
+        let reading = match text {
+            Ok(text) => self.readings.of(&text),
+            Err(malformed) => return self.refuse(Problem::malformed(&malformed, true)).await,
+        };
         self.statements.forget_unnamed();
         if reading.statement.count == 0 {
             self.client.out.extend_from_slice(&say::EMPTY_QUERY);
@@ -224,13 +231,27 @@ impl Session {
             return Ok(());
         }
         let local = self.with_desk(|desk, _| is_local(&reading, desk));
-        if local { self.simple_locally(&reading).await } else { self.query(Work::Simple { frame, reading }).await }
+        if local {
+            return self.simple_locally(&reading).await;
+        }
+        let work = Work::Simple { frame, reading: Arc::clone(&reading) };
+        self.query(work, reading).await
+    }
+
+    /// Answers a message of its own with an error, which fails a transaction that is open on a cluster.
+    async fn refuse(&mut self, problem: Problem) -> Result<(), Over> {
+        if self.held.is_some() {
+            return self.uncounted(Work::Refusal { problem }).await;
+        }
+        self.say(say::Severity::Error, &problem);
+        self.say_ready();
+        Ok(())
     }
 
     /// A simple query about the gateway.
     async fn simple_locally(&mut self, reading: &Arc<Reading>) -> Result<(), Over> {
-        let fetched = self.fetch(std::slice::from_ref(reading)).await;
-        match self.with_desk(|desk, _| outcome(desk, &fetched, reading)) {
+        let fetched = self.fetch(&[(Arc::clone(reading), Vec::new())]).await;
+        match self.with_desk(|desk, _| outcome(desk, &fetched, reading, &[])) {
             Err(problem) => self.say(say::Severity::Error, &problem),
             Ok(mut outcome) => {
                 let out = &mut self.client.out;
@@ -255,30 +276,26 @@ impl Session {
             let (desk, readings, pipeline) = self.parts();
             pipeline.survey(&segment, &desk, readings)
         };
-        let survey = match survey {
-            Ok(survey) => survey,
-            Err(garbled) => return Err(self.garbled(&garbled)),
-        };
         if !survey.questions.is_empty() {
             self.pipeline.fetched = self.fetch(&survey.questions).await;
         }
         if survey.counts {
             let reading = survey.main.unwrap_or_else(|| Arc::clone(&self.last));
-            self.query(Work::Pipeline { segment, end, reading, counts: true }).await
-        } else if survey.needs_cluster || (survey.closes_portal && self.held.is_some()) {
+            let work = Work::Pipeline { segment, end, reading: Arc::clone(&reading), counts: true };
+            self.query(work, reading).await
+        } else if survey.needs_cluster || ((survey.closes_portal || survey.malformed) && self.held.is_some()) {
             let reading = Arc::clone(&self.last);
             self.uncounted(Work::Pipeline { segment, end, reading, counts: false }).await
         } else {
-            self.segment_locally(&segment, end)
+            self.segment_locally(&segment, end);
+            Ok(())
         }
     }
 
     /// Part of a pipeline that needs no cluster.
-    fn segment_locally(&mut self, segment: &[u8], end: End) -> Result<(), Over> {
+    fn segment_locally(&mut self, segment: &[u8], end: End) {
         let mut replies = Replies::to_pipeline();
-        if let Err(garbled) = self.plan(segment, None, &mut replies, &mut Vec::new()) {
-            return Err(self.garbled(&garbled));
-        }
+        self.plan(segment, None, &mut replies, &mut Vec::new());
         loop {
             while let Some(bytes) = replies.take_local() {
                 self.client.out.extend_from_slice(&bytes);
@@ -294,7 +311,6 @@ impl Session {
         } else {
             self.skipping |= replies.is_skipping();
         }
-        Ok(())
     }
 
     /// Plans part of a pipeline for a connection, or for none.
@@ -304,16 +320,17 @@ impl Session {
         carried: Option<&mut Carried>,
         replies: &mut Replies,
         out: &mut Vec<u8>,
-    ) -> Result<(), Garbled> {
+    ) {
         let classes = self.shared.classes();
         let desk = Desk {
             statements: &self.statements,
             wishes: &self.wishes,
             classes: &classes,
             stuck: self.standing.stuck.is_some(),
+            utf8: self.standing.is_utf8(),
         };
         let mut planner = Planner { desk, readings: &mut self.readings, carried, replies, out };
-        planner.plan(&mut self.pipeline, segment)
+        planner.plan(&mut self.pipeline, segment);
     }
 
     fn parts(&mut self) -> (Desk<'_>, &mut Readings, &mut Pipeline) {
@@ -323,6 +340,7 @@ impl Session {
             // A survey does not ask for them.
             classes: &[],
             stuck: self.standing.stuck.is_some(),
+            utf8: self.standing.is_utf8(),
         };
         (desk, &mut self.readings, &mut self.pipeline)
     }
@@ -334,26 +352,27 @@ impl Session {
             wishes: &self.wishes,
             classes: &classes,
             stuck: self.standing.stuck.is_some(),
+            utf8: self.standing.is_utf8(),
         };
         look(&desk, &mut self.readings)
     }
 
     /// Has questions about the gateway answered.
-    async fn fetch(&self, questions: &[Arc<Reading>]) -> Fetched {
+    async fn fetch(&self, questions: &[(Arc<Reading>, Vec<Parameter>)]) -> Fetched {
         let mut fetched = Fetched::new();
-        for reading in questions {
-            let is_new = !fetched.iter().any(|(text, _)| *text == reading.text);
+        for (reading, parameters) in questions {
+            let is_new = !fetched.iter().any(|(text, with, _)| *text == reading.text && with == parameters);
             if is_new && matches!(reading.local, Some(Local::Catalogue)) {
-                let answer = self.ask(reading).await;
-                fetched.push((Arc::clone(&reading.text), answer));
+                let answer = self.ask(reading, parameters).await;
+                fetched.push((Arc::clone(&reading.text), parameters.clone(), answer));
             }
         }
         fetched
     }
 
-    async fn ask(&self, reading: &Reading) -> Result<Arc<Answer>, Problem> {
+    async fn ask(&self, reading: &Reading, parameters: &[Parameter]) -> Result<Arc<Answer>, Problem> {
         let is_admin = self.shared.is_admin(&self.who.user);
-        let question = Question { sql: &reading.text, user: &self.who.user, is_admin };
+        let question = Question { sql: &reading.text, parameters, user: &self.who.user, is_admin };
         match self.shared.answers().answer(question).await {
             Ok(table) => Ok(Arc::new(table)),
             Err(error) => {

@@ -54,6 +54,18 @@ impl Standing {
         self.status != b'I' || self.stuck.is_some()
     }
 
+    /// True if its client speaks UTF-8, as far as its settings tell.
+    pub fn is_utf8(&self) -> bool {
+        let set = self.variables.set.iter().chain(&self.variables.start_up);
+        // The latest is what counts: a SET is looked at before the start-up message.
+        let encoding = set.into_iter().find(|(name, _)| name == "client_encoding");
+        encoding.is_none_or(|(_, text)| {
+            let bare: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
+            let bare = bare.to_ascii_lowercase();
+            bare.ends_with("utf8") || bare.ends_with("unicode")
+        })
+    }
+
     /// A query has ended and left the transaction at `status`; these texts ran.
     pub fn after(&mut self, status: u8, failed: bool, last: LastCommand, ran: &[Arc<Reading>]) -> Aftermath {
         let mut aftermath = Aftermath::default();
@@ -186,6 +198,14 @@ mod tests {
         let mut standing = after(&[begin, ("set a = 1", b'T', false)]);
         standing.lost();
         assert_eq!(standing.variables.set, []);
+    }
+
+    #[test]
+    fn a_clients_encoding_is_known_from_its_settings() {
+        let is_utf8 = |text: &str| after(&[(text, b'I', false)]).is_utf8();
+        assert!(is_utf8("select 1") && is_utf8("set names 'UTF-8'") && is_utf8("set client_encoding = utf8"));
+        assert!(!is_utf8("set client_encoding to latin1") && !is_utf8("set names 'SQL_ASCII'"));
+        assert!(!Standing::new(vec![("client_encoding".into(), "LATIN1".into())]).is_utf8());
     }
 
     #[test]

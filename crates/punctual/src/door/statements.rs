@@ -5,9 +5,10 @@
 //! never happened.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::reading::Reading;
+use crate::catalog::Column;
 use crate::relay::carried::Prepared;
 
 /// A prepared statement.
@@ -17,6 +18,15 @@ pub struct Entry {
     pub prepared: Arc<Prepared>,
     /// As it was read.
     pub reading: Arc<Reading>,
+    /// The columns that the client was told of, if the gateway answers it: they hold for each of its executions.
+    pub told: Arc<OnceLock<Arc<[Column]>>>,
+}
+
+impl Entry {
+    /// A statement that has not been described.
+    pub fn new(prepared: Arc<Prepared>, reading: Arc<Reading>) -> Entry {
+        Entry { prepared, reading, told: Arc::default() }
+    }
 }
 
 /// A name means something else, or nothing, from now on. The empty name is the unnamed statement's.

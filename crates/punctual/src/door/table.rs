@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use punctual_core::query::SqlState;
 
@@ -57,6 +58,37 @@ pub(super) fn one(name: &str, value: Option<String>) -> Answer {
     Answer { columns: vec![column], rows: vec![vec![value]] }
 }
 
+/// The id of a type in Postgres.
+pub(super) fn oid_of(kind: ColumnKind) -> u32 {
+    match kind {
+        ColumnKind::Int8 => 20,
+        ColumnKind::Float8 => 701,
+        ColumnKind::Text => 25,
+        ColumnKind::Bool => 16,
+        ColumnKind::Timestamptz => 1184,
+    }
+}
+
+/// An answer with the columns that its client was told of, which may have been found out from other rows; None if a
+/// value does not fit.
+pub(super) fn conform(answer: Arc<Answer>, told: &Arc<[Column]>) -> Option<Arc<Answer>> {
+    if answer.columns[..] == told[..] {
+        return Some(answer);
+    }
+    let fits = |value: &str, kind: ColumnKind| match kind {
+        ColumnKind::Text => true,
+        ColumnKind::Int8 => value.parse::<i64>().is_ok(),
+        ColumnKind::Float8 => value.parse::<f64>().is_ok(),
+        ColumnKind::Bool => matches!(value, "t" | "f"),
+        ColumnKind::Timestamptz => micros_since_2000(value).is_some(),
+    };
+    let all = answer.rows.iter().all(|row| {
+        row.iter().zip(told.iter()).all(|(value, column)| value.as_deref().is_none_or(|value| fits(value, column.kind)))
+    });
+    let same = answer.columns.len() == told.len();
+    (same && all).then(|| Arc::new(Answer { columns: told.to_vec(), rows: answer.rows.clone() }))
+}
+
 /// The format of column `at`, given the codes of a Bind: none means text, one is for all.
 fn format_of(formats: &[u16], at: usize) -> u16 {
     match formats {
@@ -71,17 +103,15 @@ pub(super) fn describe(out: &mut Vec<u8>, columns: &[Column], formats: &[u16]) {
     frame(out, b'T', |out| {
         out.extend_from_slice(&(columns.len() as u16).to_be_bytes());
         for (at, column) in columns.iter().enumerate() {
-            let (oid, size): (u32, i16) = match column.kind {
-                ColumnKind::Int8 => (20, 8),
-                ColumnKind::Float8 => (701, 8),
-                ColumnKind::Text => (25, -1),
-                ColumnKind::Bool => (16, 1),
-                ColumnKind::Timestamptz => (1184, 8),
+            let size: i16 = match column.kind {
+                ColumnKind::Int8 | ColumnKind::Float8 | ColumnKind::Timestamptz => 8,
+                ColumnKind::Text => -1,
+                ColumnKind::Bool => 1,
             };
             text(out, &column.name);
             // No table, no column of a table.
             out.extend_from_slice(&[0; 6]);
-            out.extend_from_slice(&oid.to_be_bytes());
+            out.extend_from_slice(&oid_of(column.kind).to_be_bytes());
             out.extend_from_slice(&size.to_be_bytes());
             out.extend_from_slice(&(-1i32).to_be_bytes());
             out.extend_from_slice(&format_of(formats, at).to_be_bytes());
@@ -122,7 +152,7 @@ fn binary(out: &mut Vec<u8>, kind: ColumnKind, value: &str) {
 }
 
 /// Reads `2026-01-02 03:04:05.123456+00` as microseconds since the start of 2000, in UTC.
-fn micros_since_2000(value: &str) -> Option<i64> {
+pub(super) fn micros_since_2000(value: &str) -> Option<i64> {
     let number = |text: &str| text.parse::<i64>().ok();
     let (date, time) = value.split_at_checked(10)?;
     let (year, month, day) = (number(date.get(0..4)?)?, number(date.get(5..7)?)?, number(date.get(8..10)?)?);

@@ -32,7 +32,7 @@ use self::fallback::Fallback;
 use crate::clock::Clock;
 use crate::history;
 use crate::journal;
-use crate::link::{About, Order, Report, Snapshot};
+use crate::link::{About, NoneReady, Order, Report, Snapshot};
 use crate::metrics::Metrics;
 use crate::provider::{self, Notice, Providers};
 use crate::relay::Pool;
@@ -40,6 +40,8 @@ use crate::settings::Settings;
 
 /// Reports taken in at once before commands are looked at again.
 const BATCH: usize = 256;
+/// Clusters whose troubles a client is told of.
+const TOLD: usize = 4;
 /// The invariants are checked at most this often, since that costs time in proportion to what is live.
 const CHECK_EVERY: Span = Span::from_secs(1);
 
@@ -58,7 +60,9 @@ pub struct Driver {
     queries: HashMap<QueryId, (SessionId, About)>,
     pools: BTreeMap<ClusterId, Arc<Pool>>,
     /// Those who want any cluster while none is ready.
-    asking: Vec<oneshot::Sender<Option<Arc<Pool>>>>,
+    asking: Vec<oneshot::Sender<Result<Arc<Pool>, NoneReady>>>,
+    /// What keeps clusters from being ready, as their providers said last.
+    troubles: BTreeMap<ClusterId, String>,
     names: BTreeMap<ClusterId, Arc<str>>,
     failures: Failures,
     classes: Vec<Arc<str>>,
@@ -123,6 +127,7 @@ impl Driver {
             queries: HashMap::new(),
             pools: BTreeMap::new(),
             asking: Vec::new(),
+            troubles: BTreeMap::new(),
             names: BTreeMap::new(),
             failures: Failures::default(),
             classes,
@@ -199,13 +204,17 @@ impl Driver {
                 if let Some(old) = self.pools.insert(cluster, Arc::new(pool)) {
                     old.close();
                 }
+                self.troubles.remove(&cluster);
                 self.take(Event::ClusterReady { cluster, generation });
             }
+            Notice::NotYet(detail) => self.trouble(cluster, detail),
             Notice::Lost(cause, detail) => {
                 self.say_lost(cluster, cause, &detail);
                 self.drop_pool(cluster, generation);
+                self.trouble(cluster, format!("{cause}: {detail}"));
                 self.take(Event::ClusterLost { cluster, generation, cause });
             }
+            Notice::Burns(burns) => self.take(Event::ClusterBurns { cluster, generation, burns }),
             Notice::RanAway => {
                 tracing::warn!(%cluster, "something works on there that nobody waits for");
                 self.take(Event::ClusterRanAway { cluster, generation });
@@ -213,11 +222,31 @@ impl Driver {
             Notice::Stopped => {
                 self.failures.over(cluster);
                 self.drop_pool(cluster, generation);
+                self.troubles.remove(&cluster);
                 self.take(Event::ClusterStopped { cluster, generation });
             }
         }
         self.share_ready_pools();
         self.answer_asking();
+    }
+
+    /// Keeps in mind what keeps a cluster from being ready; of as many clusters as there may be.
+    fn trouble(&mut self, cluster: ClusterId, detail: String) {
+        self.troubles.insert(cluster, detail);
+        while self.troubles.len() > self.settings.policy.max_clusters as usize {
+            self.troubles.pop_first();
+        }
+    }
+
+    /// What is to be said of that while no cluster is ready.
+    fn told_trouble(&self) -> Option<Arc<str>> {
+        if self.dispatcher.any_ready().is_some() || self.troubles.is_empty() {
+            return None;
+        }
+        let one = |(cluster, detail): (&ClusterId, &String)| {
+            format!("Cluster {}: {detail}.", self.names.get(cluster).map_or("?", |name| name))
+        };
+        Some(self.troubles.iter().map(one).take(TOLD).collect::<Vec<_>>().join(" ").into())
     }
 
     fn name(&self, cluster: ClusterId) -> String {
@@ -295,9 +324,13 @@ impl Driver {
                 // Lost between two events: its loss is on its way and will end the query.
                 None => tracing::warn!(%query, %cluster, "placed on a cluster without connections"),
             },
-            Command::Refuse { query, because } => self.order(query, Order::Refuse { query, because }),
+            Command::Refuse { query, because } => {
+                let trouble = self.told_trouble();
+                self.order(query, Order::Refuse { query, because, trouble });
+            }
             Command::Cancel { query, .. } => self.order(query, Order::Cancel { query }),
             Command::Abandon { query, because } => self.order(query, Order::Abandon { query, because }),
+            Command::Recall { query, .. } => self.order(query, Order::Recall { query }),
             Command::EndPin { session, because } => self.order_session(session, Order::EndPin { because }),
             Command::Start { cluster, generation, spec } => {
                 if self.failures.times(cluster) == 0 {
@@ -341,7 +374,7 @@ impl Driver {
     fn answer_asking(&mut self) {
         let pool = self.any_pool();
         let most = self.settings.policy.max_waiting as usize;
-        if pool.is_some() || !self.dispatcher.is_any_coming() || self.asking.len() > most {
+        if pool.is_ok() || !self.dispatcher.is_any_coming() || self.asking.len() > most {
             for answer in self.asking.drain(..) {
                 let _ = answer.send(pool.clone());
             }
@@ -350,8 +383,9 @@ impl Driver {
     }
 
     /// Connections to a ready cluster for statements that are not counted.
-    fn any_pool(&self) -> Option<Arc<Pool>> {
-        self.pools.get(&self.dispatcher.any_ready()?).cloned()
+    fn any_pool(&self) -> Result<Arc<Pool>, NoneReady> {
+        let pool = self.dispatcher.any_ready().and_then(|cluster| self.pools.get(&cluster).cloned());
+        pool.ok_or_else(|| NoneReady(self.told_trouble()))
     }
 
     fn snapshot(&self) -> Snapshot {

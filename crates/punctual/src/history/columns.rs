@@ -9,6 +9,7 @@
 //! | `fingerprint` | text of 16 hexadecimal digits, as views show it | may be missing where there is `sql` |
 //! | `features` | list of f32 | |
 //! | `slo_s`, `predicted_p50_s`, `predicted_p90_s`, `isolated_s` | f64, seconds | |
+//! | `split`, `published_s` | text, f64 | traces only: `train`, `val` or `test`; somebody else's prediction, in seconds |
 //!
 //! A file from elsewhere may have any integer, float, text or timestamp type in their place, a timestamp without a
 //! zone is UTC, and a time may be a floating-point number of seconds since 1970. A fingerprint that is a whole number
@@ -62,6 +63,8 @@ pub(crate) fn schema() -> SchemaRef {
         column("sqlstate", DataType::Utf8),
         column("rows", DataType::UInt64),
         column("bytes", DataType::UInt64),
+        column("split", DataType::Utf8),
+        column("published_s", DataType::Float64),
     ]))
 }
 
@@ -96,6 +99,8 @@ pub(crate) fn batch_of(rows: &[Row]) -> RecordBatch {
         texts(rows.iter().map(|row| row.sqlstate.as_ref().map(SqlState::code))),
         whole(|row| row.rows),
         whole(|row| row.bytes),
+        text(|row| row.split.as_ref()),
+        secs(|row| row.published),
     ];
     RecordBatch::try_new(schema(), columns).expect("the columns above are those of the schema")
 }
@@ -194,6 +199,8 @@ pub(crate) struct Columns {
     sqlstate: Option<ArrayRef>,
     count: Option<ArrayRef>,
     bytes: Option<ArrayRef>,
+    split: Texts,
+    published: Option<ArrayRef>,
 }
 
 impl Columns {
@@ -230,6 +237,8 @@ impl Columns {
             sqlstate: text("sqlstate")?,
             count: whole("rows")?,
             bytes: whole("bytes")?,
+            split: shared("split")?,
+            published: secs("published_s")?,
         })
     }
 
@@ -274,6 +283,8 @@ impl Columns {
             sqlstate: sqlstate(&self.sqlstate, at)?,
             rows: whole(&self.count, at),
             bytes: whole(&self.bytes, at),
+            split: self.split.get(at),
+            published: span(&self.published, "published_s", at)?,
             ..Row::new(arrival, ended, fingerprint)
         })
     }
@@ -400,9 +411,13 @@ fn fingerprints(batch: &RecordBatch) -> Result<Option<ArrayRef>, Unreadable> {
         }));
     }
     let text = convert(column, "fingerprint", &DataType::Utf8)?;
-    let number = |text: &str| match text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    Ok(Some(wholes(text.as_string::<i32>().iter().map(|text| text.map(fingerprint_of)))))
+}
+
+/// The number that a fingerprint's text stands for: the hexadecimal one that views show, or else the hash of it.
+pub(crate) fn fingerprint_of(text: &str) -> u64 {
+    match text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         true => u64::from_str_radix(text, 16).unwrap_or_default(),
         false => Key::PUBLIC.hash(text.as_bytes()),
-    };
-    Ok(Some(wholes(text.as_string::<i32>().iter().map(|text| text.map(number)))))
+    }
 }

@@ -17,6 +17,7 @@
 //! Formats: logs are version [`LOG_VERSION`], Parquet files say [`PARQUET_VERSION`] in their metadata
 //! (`punctual.history`). These are the first; any other is refused with its number.
 
+mod bulk;
 mod columns;
 mod hash;
 mod hours;
@@ -33,7 +34,11 @@ use std::path::{Path, PathBuf};
 
 use ::parquet::errors::ParquetError;
 
+pub(crate) use self::parquet::caught;
 pub use crate::record::error::FileError;
+pub(crate) use bulk::Bulk;
+pub(crate) use columns::fingerprint_of;
+pub(crate) use hash::Key;
 pub use log::Repair;
 pub use reader::{Reader, read};
 pub use row::{MAX_SQL, Names, Row};
@@ -55,6 +60,11 @@ pub enum HistoryError {
     Io(FileError),
     /// Another writer has the directory.
     InUse {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A new history was to be made where there is something already.
+    Occupied {
         /// The directory.
         dir: PathBuf,
     },
@@ -134,7 +144,8 @@ impl fmt::Display for HistoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             HistoryError::Io(error) => error.fmt(f),
-            HistoryError::InUse { dir } => write!(f, "another gateway writes its history to {}", dir.display()),
+            HistoryError::InUse { dir } => write!(f, "another gateway or import writes to {}", dir.display()),
+            HistoryError::Occupied { dir } => write!(f, "there is something in {} already", dir.display()),
             HistoryError::NoHistory { dir } => write!(f, "there is no history in {}", dir.display()),
             HistoryError::NotHistory { file } => {
                 write!(f, "{} is neither a log of history nor a Parquet file", file.display())

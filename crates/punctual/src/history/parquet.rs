@@ -152,7 +152,7 @@ impl Rows {
 }
 
 /// What the Parquet library says, even if it panics: some damaged files make it do so.
-fn caught<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+pub(crate) fn caught<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
     let panicked = |_| Err(ParquetError::General("the file is damaged".into()));
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)
 }

@@ -81,6 +81,12 @@ pub struct Row {
     pub rows: Option<u64>,
     /// Bytes of results sent to its client.
     pub bytes: Option<u64>,
+    /// The part of a trace that it belongs to: `train`, `val` or `test`. Traces have it, logs do not.
+    #[serde(skip)]
+    pub split: Option<Arc<str>>,
+    /// Somebody else's prediction of its latency, to compare with and never to learn from. Traces have it, logs do not.
+    #[serde(skip)]
+    pub published: Option<Span>,
 }
 
 impl Row {
@@ -110,6 +116,8 @@ impl Row {
             sqlstate: None,
             rows: None,
             bytes: None,
+            split: None,
+            published: None,
         }
     }
 
@@ -146,8 +154,9 @@ impl Row {
 
     /// Bytes of text and numbers that it holds, roughly.
     pub(crate) fn weight(&self) -> usize {
-        let texts = [&self.cluster, &self.class, &self.lane, &self.user, &self.database, &self.application, &self.sql];
-        let text: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
+        let names = [&self.cluster, &self.class, &self.lane, &self.user, &self.database, &self.application];
+        let texts = names.into_iter().chain([&self.sql, &self.split]);
+        let text: usize = texts.flatten().map(|text| text.len()).sum();
         size_of::<Row>() + text + self.features.as_ref().map_or(0, |features| features.len() * size_of::<f32>())
     }
 

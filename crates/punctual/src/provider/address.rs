@@ -6,10 +6,9 @@
 use std::time::Duration;
 
 use punctual_core::event::LossCause;
-use punctual_core::query::SqlState;
 
 use super::{Notice, Start, Wish};
-use crate::relay::{self, ConnectError};
+use crate::relay;
 use crate::settings::Endpoint;
 
 /// The wait between two attempts to reach a cluster that is not there yet.
@@ -21,11 +20,12 @@ pub(super) async fn run(mut start: Start, endpoint: Endpoint) {
     loop {
         match relay::probe(&endpoint, start.door.connect_within).await {
             Ok(_) => break,
-            Err(error) if is_there(&error) => break,
+            Err(error) if error.is_there() => break,
             Err(error) => {
                 let says = error.to_string();
                 if says != said {
                     tracing::warn!(cluster = %start.cluster, address = %endpoint.address, "not reachable yet: {says}");
+                    start.tell(Notice::NotYet(says.clone())).await;
                     said = says;
                 }
             }
@@ -44,7 +44,7 @@ pub(super) async fn run(mut start: Start, endpoint: Endpoint) {
             Wish::Stop | Wish::Kill => return start.report(Notice::Stopped).await,
             Wish::Check(_) => {
                 if let Err(error) = relay::probe(&endpoint, start.door.connect_within).await
-                    && !is_there(&error)
+                    && !error.is_there()
                 {
                     return start.report(Notice::Lost(LossCause::Unreachable, error.to_string())).await;
                 }
@@ -53,13 +53,60 @@ pub(super) async fn run(mut start: Start, endpoint: Endpoint) {
     }
 }
 
-/// True if the cluster answered, though not to the probe's liking: an unknown role, a wrong password or too many
-/// connections are between it and whoever connects, and cost no query that runs there. One that is still starting up
-/// (57P03) is not there yet.
-fn is_there(error: &ConnectError) -> bool {
-    match error {
-        ConnectError::Refused(said) => said.sqlstate != SqlState(*b"57P03"),
-        ConnectError::Authentication(_) => true,
-        _ => false,
+#[cfg(test)]
+mod tests {
+    use punctual_core::id::{ClusterId, Generation};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::sync::{mpsc, watch};
+
+    use super::*;
+    use crate::door::Problem;
+    use crate::door::frames::{Severity, problem};
+    use crate::settings::{Address, Door};
+
+    /// Tells each caller the next of these codes; hangs up on those who come after.
+    async fn refuse(listener: TcpListener, codes: &[&[u8; 5]]) {
+        let mut codes = codes.iter();
+        loop {
+            let Ok((mut caller, _)) = listener.accept().await else { return };
+            let _ = caller.read(&mut [0; 256]).await;
+            let mut said = Vec::new();
+            if let Some(code) = codes.next() {
+                problem(&mut said, Severity::Fatal, &Problem::new(code, "sorry"));
+            }
+            let _ = caller.write_all(&said).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cluster_that_refuses_is_there_and_one_that_starts_up_is_not_yet() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        tokio::spawn(refuse(listener, &[b"57P03", b"28000", b"53300", b"3D000"]));
+        let address = Address::Tcp { host: "127.0.0.1".into(), port };
+        let endpoint = Endpoint { address, user: None, password: None, database: None };
+        let ((wish, wishes), (notices, mut told)) = (watch::channel(Wish::Run), mpsc::channel(8));
+        let (cluster, generation) = (ClusterId(0), Generation(0));
+        let start = Start { cluster, generation, wishes, notices, door: Door::default() };
+        let running = tokio::spawn(run(start, endpoint));
+        let mut next = async || told.recv().await.map(|(_, _, notice)| notice);
+        let notice = next().await;
+        assert!(matches!(&notice, Some(Notice::NotYet(why)) if why.contains("57P03")), "{notice:?}");
+        let notice = next().await;
+        assert!(matches!(notice, Some(Notice::Ready(_))), "{notice:?}");
+        // Too many clients, and another database: neither is a loss. Being hung up on is, at the third look.
+        let mut doubt = 0;
+        let notice = loop {
+            doubt += 1;
+            wish.send_replace(Wish::Check(doubt));
+            tokio::select! {
+                notice = next() => break notice,
+                () = tokio::task::yield_now() => {}
+            }
+        };
+        assert!(matches!(notice, Some(Notice::Lost(LossCause::Unreachable, _))), "{notice:?}");
+        assert!(doubt >= 3, "{doubt}");
+        running.await.expect("it ends");
     }
 }

@@ -123,6 +123,8 @@ pub(super) async fn run(mut start: Start, program: Program) {
         tokio::select! {
             line = engine.stdout.next_line(), if !engine.silent => match line {
                 Ok(Some(line)) if line.starts_with("runaway") => start.tell(Notice::RanAway).await,
+                Ok(Some(line)) if line.starts_with("burning") => start.tell(Notice::Burns(true)).await,
+                Ok(Some(line)) if line.starts_with("calm") => start.tell(Notice::Burns(false)).await,
                 Ok(Some(line)) => tracing::info!(%cluster, "engine: {line}"),
                 Ok(None) | Err(_) => engine.silent = true,
             },

@@ -28,9 +28,13 @@ pub const NOTICES: usize = 1_024;
 pub enum Notice {
     /// It answers, here.
     Ready(Endpoint),
+    /// It does not answer yet, for this reason.
+    NotYet(String),
     /// It could not start, or is gone; with what there is to say about it.
     Lost(LossCause, String),
-    /// Something works on there that nobody waits for.
+    /// Something works on there that nobody waits for, or no longer does.
+    Burns(bool),
+    /// It has done so for too long.
     RanAway,
     /// It stopped as asked.
     Stopped,

@@ -76,6 +76,17 @@ pub enum Garbled {
 }
 
 impl ConnectError {
+    /// True if the cluster answered, though not to the liking of whoever knocked: an unknown role, a wrong password or
+    /// too many connections are between it and them, and cost no query that runs there. One that is still starting up
+    /// (57P03) is not there yet.
+    pub fn is_there(&self) -> bool {
+        match self {
+            ConnectError::Refused(said) => &said.sqlstate.0 != b"57P03",
+            ConnectError::Authentication(_) => true,
+            _ => false,
+        }
+    }
+
     /// True if the cluster is well and it is the user, the database or the password that is wrong: no other cluster is
     /// likely to be of another opinion.
     pub fn is_the_clients(&self) -> bool {

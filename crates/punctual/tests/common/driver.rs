@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use punctual::link::{Order, Report, Snapshot};
+use punctual::link::{NoneReady, Order, Report, Snapshot};
 use punctual::relay::Pool;
 use punctual::settings::{Door, Endpoint};
 use punctual_core::billing::Price;
@@ -105,7 +105,9 @@ impl Driver {
                 self.handle(Event::Arrived(query));
             }
             Report::Happened(event) => self.handle(event),
-            Report::AnyCluster { answer, .. } => drop(answer.send(self.pools.values().next().cloned())),
+            Report::AnyCluster { answer, .. } => {
+                drop(answer.send(self.pools.values().next().cloned().ok_or(NoneReady::default())))
+            }
             Report::Doubtful { .. } => {}
             Report::Look { answer } => {
                 let view = self.dispatcher.view(now());
@@ -127,9 +129,13 @@ impl Driver {
                         self.order(query, Order::Run { query, on });
                     }
                 }
-                Command::Refuse { query, because } => self.order(query, Order::Refuse { query, because }),
+                Command::Refuse { query, because } => {
+                    let trouble = Some("Cluster x: as the test wants.".into());
+                    self.order(query, Order::Refuse { query, because, trouble });
+                }
                 Command::Cancel { query, .. } => self.order(query, Order::Cancel { query }),
                 Command::Abandon { query, because } => self.order(query, Order::Abandon { query, because }),
+                Command::Recall { query, .. } => self.order(query, Order::Recall { query }),
                 Command::EndPin { session, because } => {
                     if let Some(mailbox) = self.mailboxes.get(&session) {
                         let _ = mailbox.try_send(Order::EndPin { because });

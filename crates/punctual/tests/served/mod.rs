@@ -49,9 +49,18 @@ impl Served {
         Served::start_in(tempfile::tempdir().expect("a temporary directory"), configuration)
     }
 
+    /// The same, to be shut down within that time.
+    pub(crate) fn start_to_stop_within(within: &str, configuration: &str) -> Served {
+        Served::launch(tempfile::tempdir().expect("a temporary directory"), within, configuration)
+    }
+
     /// The same, over an existing state directory.
     pub(crate) fn start_in(dir: TempDir, configuration: &str) -> Served {
-        let mut child = spawn(dir.path(), configuration, Stdio::piped());
+        Served::launch(dir, "10s", configuration)
+    }
+
+    fn launch(dir: TempDir, within: &str, configuration: &str) -> Served {
+        let mut child = spawn(dir.path(), within, configuration, Stdio::piped());
         let mut stderr = child.stderr.take().expect("its standard error");
         let log = std::thread::spawn(move || {
             let mut log = String::new();
@@ -64,7 +73,7 @@ impl Served {
     /// The same, with its log going elsewhere and its state below a directory that stays.
     pub(crate) fn start_with_log(below: &Path, configuration: &str, log: Stdio) -> Served {
         let dir = tempfile::tempdir_in(below).expect("a temporary directory");
-        Served::of(spawn(dir.path(), configuration, log), dir, None)
+        Served::of(spawn(dir.path(), "10s", configuration, log), dir, None)
     }
 
     fn of(mut child: Child, dir: TempDir, log: Option<JoinHandle<String>>) -> Served {
@@ -172,11 +181,11 @@ impl Drop for Served {
 }
 
 /// The program, serving what is configured over the state directory `dir/state`.
-fn spawn(dir: &Path, configuration: &str, stderr: Stdio) -> Child {
+fn spawn(dir: &Path, within: &str, configuration: &str, stderr: Stdio) -> Child {
     let file = dir.join("punctual.toml");
     let state = dir.join("state");
     let gateway = format!(
-        "[gateway]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nstate_dir = {state:?}\nshutdown_within = \"10s\"\n"
+        "[gateway]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nstate_dir = {state:?}\nshutdown_within = {within:?}\n"
     );
     std::fs::write(&file, gateway + configuration).expect("a configuration file");
     let mut command = punctual();

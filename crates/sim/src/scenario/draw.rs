@@ -173,7 +173,9 @@ fn script(dice: &mut Dice, horizon: Span, policy: &Policy) -> Vec<(Time, Event)>
             let cluster = ClusterId(dice.0.below(5) as u32);
             script.push((dice.at(horizon), Event::DrainWanted { cluster }));
             let generation = Generation(0);
-            script.push((dice.at(horizon), Event::ClusterRanAway { cluster, generation }));
+            let (one, other) = (dice.at(horizon), dice.at(horizon));
+            script.push((one.min(other), Event::ClusterBurns { cluster, generation, burns: true }));
+            script.push((one.max(other), Event::ClusterRanAway { cluster, generation }));
         }
     }
     if dice.sometimes(0.2) {

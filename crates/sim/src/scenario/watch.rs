@@ -48,6 +48,8 @@ struct Seen {
     orphan: bool,
     /// Its client or an operator took it back.
     taken_back: bool,
+    /// Its cluster was told to stop it.
+    told: bool,
     /// Starts of clusters that turned it away.
     tried: Vec<(ClusterId, Generation)>,
 }
@@ -82,6 +84,8 @@ struct Known {
     draining: bool,
     /// A query there will not stop.
     stuck: bool,
+    /// Something works there for nobody, its provider says.
+    burns: bool,
     bill: Bill,
 }
 
@@ -221,6 +225,13 @@ impl Watch {
                 self.max_waiting = waiting.max(policy.max_waiting as usize);
                 self.control_slots = policy.control_slots;
             }
+            Event::ClusterBurns { cluster, generation, burns } => {
+                if let Some(known) = self.current(*cluster, *generation)
+                    && known.life == Life::Up
+                {
+                    known.burns = *burns;
+                }
+            }
             Event::Finished { .. } | Event::ClusterWanted(_) | Event::ShutdownWanted { .. } | Event::Woke => {}
         }
     }
@@ -229,8 +240,16 @@ impl Watch {
         self.arrived += 1;
         let query = query.clone();
         let id = query.id;
-        let seen =
-            Seen { query, arrived: now, runs: None, placed: None, orphan: false, taken_back: false, tried: Vec::new() };
+        let seen = Seen {
+            query,
+            arrived: now,
+            runs: None,
+            placed: None,
+            orphan: false,
+            taken_back: false,
+            told: false,
+            tried: Vec::new(),
+        };
         self.queries.insert(id, seen);
     }
 
@@ -278,8 +297,20 @@ impl Watch {
                 let waits = self.queries.get(query).is_some_and(|seen| seen.runs.is_none());
                 must(waits, || format!("query {query} is refused and does not wait: {because}"))
             }
-            Command::Cancel { query, .. } => self.obey_end(*query, false),
+            Command::Cancel { query, .. } => {
+                if let Some(seen) = self.queries.get_mut(query) {
+                    seen.told = true;
+                }
+                self.obey_end(*query, false)
+            }
             Command::Abandon { query, because } => self.obey_end(*query, *because == Abandoned::WillNotStop),
+            Command::Recall { query, cluster } => {
+                let runs = self.queries.get(query).and_then(|seen| seen.runs).map(|runs| (*query, runs.cluster));
+                let is_free = self.queries.get(query).is_some_and(|seen| !self.pins.contains_key(&seen.query.session));
+                // It may have bounced in the same instant.
+                let there = runs.or(self.freed.query) == Some((*query, *cluster));
+                must(there && is_free, || format!("query {query} cannot be had back from {cluster}"))
+            }
             Command::EndPin { session, .. } => {
                 let held = self.pins.remove(session).is_some() || self.freed.session == Some(*session);
                 must(held, || format!("{session:?} loses a cluster that it does not hold"))
@@ -318,6 +349,10 @@ impl Watch {
                 must(first == Some(query), || format!("query {query} overtakes query {first:?}"))?;
                 let taken = self.taken(cluster, seat);
                 must(taken < limit, || format!("cluster {cluster}: all {limit} {seat:?} seats were taken"))?;
+                let better = self.is_in_doubt(cluster, known).then(|| self.calm_for(seen, seat)).flatten();
+                must(better.is_none(), || {
+                    format!("query {query} runs on {cluster}, in doubt, and {better:?} has room")
+                })?;
             }
         }
         if let Some(seen) = self.queries.get_mut(&query) {
@@ -327,6 +362,21 @@ impl Watch {
             known.bill.started(query, now);
         }
         Ok(())
+    }
+
+    /// True if something there was told to stop and is not known to have.
+    fn is_in_doubt(&self, id: ClusterId, known: &Known) -> bool {
+        let told = |seen: &Seen| seen.told && seen.runs.is_some_and(|runs| runs.cluster == id);
+        known.burns || self.queries.values().any(told)
+    }
+
+    /// A cluster where all stopped that was told to, with room for a query that it has not turned away.
+    fn calm_for(&self, seen: &Seen, seat: Seat) -> Option<ClusterId> {
+        let calm = self.clusters.iter().find(|(id, known)| {
+            let open = known.life == Life::Up && !known.draining && !seen.tried.contains(&(**id, known.generation));
+            open && self.taken(**id, seat) < self.limit(known, seat) && !self.is_in_doubt(**id, known)
+        });
+        calm.map(|(id, _)| *id)
     }
 
     /// Seats of a cluster that are taken by running queries and by sessions that hold them.
@@ -351,13 +401,14 @@ impl Watch {
     fn obey_start(&mut self, id: ClusterId, to: Generation, spec: &Spec, drain_wanted: bool) -> Result<(), String> {
         let Some(known) = self.clusters.get_mut(&id) else {
             let (spec, life, bill) = (spec.clone(), Life::Starting, Bill::default());
-            self.clusters.insert(id, Known { spec, generation: to, life, draining: false, stuck: false, bill });
+            self.clusters
+                .insert(id, Known { spec, generation: to, life, draining: false, stuck: false, burns: false, bill });
             return Ok(());
         };
         must(to > known.generation, || format!("cluster {id} starts again as {to:?}, after {:?}", known.generation))?;
         must(known.life != Life::Up, || format!("cluster {id} starts, and is up"))?;
         must(!known.draining || drain_wanted, || format!("cluster {id} comes back, and was to go"))?;
-        (known.generation, known.life) = (to, Life::Starting);
+        (known.generation, known.life, known.burns) = (to, Life::Starting, false);
         Ok(())
     }
 

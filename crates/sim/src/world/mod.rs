@@ -67,6 +67,8 @@ enum Due {
     Ends { cluster: ClusterId, change: u64 },
     /// A cluster has heard that a query should stop.
     Stops { query: QueryId, cluster: ClusterId },
+    /// A session has heard that its query may go elsewhere.
+    Recalled { query: QueryId, cluster: ClusterId },
     /// A cluster is up.
     Starts { cluster: ClusterId, generation: Generation },
     /// A start has come to nothing.
@@ -133,6 +135,7 @@ impl World {
             Due::Reaches { query, cluster } => self.reaches(query, cluster, now),
             Due::Ends { cluster, change } => self.ends(cluster, change, now),
             Due::Stops { query, cluster } => self.stops(query, cluster, now),
+            Due::Recalled { query, cluster } => self.recalled(query, cluster, now),
             Due::Starts { cluster, generation } => self.starts(cluster, generation, now),
             Due::StartFails { cluster, generation } => self.start_fails(cluster, generation, now),
             Due::Dies { cluster, generation } => self.dies(cluster, generation, now),
@@ -150,6 +153,9 @@ impl World {
             }
             Command::Cancel { query, cluster } => {
                 self.soon(self.conditions.cancel, now, Due::Stops { query: *query, cluster: *cluster });
+            }
+            Command::Recall { query, cluster } => {
+                self.soon(self.conditions.cancel, now, Due::Recalled { query: *query, cluster: *cluster });
             }
             Command::Start { cluster, generation, spec } => self.start(*cluster, *generation, spec, now),
             Command::Stop { cluster, generation, .. } => self.stop(*cluster, *generation, now),

@@ -17,6 +17,8 @@ pub(super) struct Site {
     sharing: Sharing,
     /// Queries there, whether or not anyone still waits for their end.
     here: Vec<QueryId>,
+    /// Those of them that were told to stop and do not.
+    burning: Vec<QueryId>,
     /// Counts changes, so that an end that was foreseen before the last one is known to be void.
     change: u64,
 }
@@ -31,7 +33,8 @@ impl World {
     pub(super) fn start(&mut self, cluster: ClusterId, generation: Generation, spec: &Spec, now: Time) {
         // The engine takes all that it is sent: that there is not too much of it is for the dispatcher to see to.
         let sharing = Sharing::new(spec.units, u32::MAX);
-        self.sites.insert(cluster, Site { generation, up: false, sharing, here: Vec::new(), change: 0 });
+        self.sites
+            .insert(cluster, Site { generation, up: false, sharing, here: Vec::new(), burning: Vec::new(), change: 0 });
         let more = match self.conditions.start_more {
             Span::ZERO => Span::ZERO,
             mean => Span::from_secs_f64(self.chance.starts.exponential(mean.secs_f64())),
@@ -105,6 +108,11 @@ impl World {
         let Some(site) = self.sites.get_mut(&cluster).filter(|site| site.change == change) else { return };
         let finished = site.sharing.finished(now);
         site.here.retain(|query| !finished.contains(query));
+        let (generation, burned) = (site.generation, !site.burning.is_empty());
+        site.burning.retain(|query| !finished.contains(query));
+        if burned && site.burning.is_empty() {
+            self.tell(Event::ClusterBurns { cluster, generation, burns: false }, now);
+        }
         self.changed(cluster);
         for query in finished {
             let error = self.chance.strikes(self.conditions.errors);
@@ -118,6 +126,23 @@ impl World {
 
     /// A query is told to stop; it does unless it is stubborn, or has not got there yet.
     pub(super) fn stops(&mut self, query: QueryId, cluster: ClusterId, now: Time) {
+        let Some(sent) = self.sent.get(&query) else { return };
+        let Some(site) = self.sites.get_mut(&cluster) else { return };
+        if sent.stubborn {
+            if site.here.contains(&query) && !site.burning.contains(&query) {
+                site.burning.push(query);
+                let generation = site.generation;
+                self.tell(Event::ClusterBurns { cluster, generation, burns: true }, now);
+            }
+        } else if site.sharing.leave(now, query) {
+            site.here.retain(|other| *other != query);
+            self.changed(cluster);
+            self.report_end(query, Outcome::Failed { sqlstate: QUERY_CANCELED, rows: 0, bytes: 0 }, now);
+        }
+    }
+
+    /// A session gives up what its query may have done on a cluster, so that it is placed again.
+    pub(super) fn recalled(&mut self, query: QueryId, cluster: ClusterId, now: Time) {
         if self.sent.get(&query).is_none_or(|sent| sent.stubborn) {
             return;
         }
@@ -125,7 +150,7 @@ impl World {
         if site.sharing.leave(now, query) {
             site.here.retain(|other| *other != query);
             self.changed(cluster);
-            self.report_end(query, Outcome::Failed { sqlstate: QUERY_CANCELED, rows: 0, bytes: 0 }, now);
+            self.tell(Event::Bounced { query, cluster }, now);
         }
     }
 

@@ -202,6 +202,8 @@ impl Teller {
             "fails" => Event::ClusterLost { cluster, generation, cause: LossCause::StartFailed },
             "lost" => Event::ClusterLost { cluster, generation, cause: LossCause::Exited },
             "stopped" => Event::ClusterStopped { cluster, generation },
+            "burns" => Event::ClusterBurns { cluster, generation, burns: true },
+            "calms" => Event::ClusterBurns { cluster, generation, burns: false },
             "drains" => Event::DrainWanted { cluster },
             _ => panic!("a cluster does not do that: {verb}"),
         }
@@ -213,6 +215,9 @@ impl Teller {
             Command::Refuse { query, because } => format!("refuse {}: {because}", self.query(*query)),
             Command::Cancel { query, cluster } => {
                 format!("cancel {} on {}", self.query(*query), self.cluster(*cluster))
+            }
+            Command::Recall { query, cluster } => {
+                format!("recall {} from {}", self.query(*query), self.cluster(*cluster))
             }
             Command::Abandon { query, because } => {
                 let why = match because {

@@ -103,6 +103,8 @@ pub struct Reached {
     pub address: String,
     /// Why it could not be reached, if it could not.
     pub error: Option<String>,
+    /// What it said against a name that no client has.
+    pub remark: Option<String>,
 }
 
 impl Meaning {

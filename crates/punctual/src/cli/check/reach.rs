@@ -1,13 +1,10 @@
-//! Whether clusters that are there already can be reached: a connection is made, nothing is sent.
+//! Whether clusters that are there already can be reached, found out as the gateway itself does: by a login.
 
 use std::io;
-use std::time::Duration;
-
-use punctual_core::time::Span;
-use tokio::net::{TcpStream, UnixStream};
 
 use super::meaning::Reached;
-use crate::settings::{Address, ClusterKind, Settings};
+use crate::relay::{self, ConnectError};
+use crate::settings::{ClusterKind, Endpoint, Settings};
 
 /// Tries every cluster that has an address, one after the other, each for as long as the settings allow.
 ///
@@ -18,25 +15,33 @@ pub(super) fn all(settings: &Settings) -> io::Result<Vec<Reached>> {
     let mut reached = Vec::new();
     for cluster in &settings.clusters {
         let ClusterKind::Address(endpoint) = &cluster.kind else { continue };
-        let error = runtime.block_on(try_connect(&endpoint.address, settings.door.connect_within)).err();
-        reached.push(Reached {
-            cluster: cluster.spec.name.clone(),
-            address: endpoint.address.to_string(),
-            error: error.map(|error| error.to_string()),
-        });
+        let failed = runtime.block_on(relay::probe(endpoint, settings.door.connect_within)).err();
+        let (remark, error) = match failed {
+            Some(error) if is_about_the_name(&error, endpoint) => (Some(text(error)), None),
+            failed => (None, failed.map(text)),
+        };
+        let (cluster, address) = (cluster.spec.name.clone(), endpoint.address.to_string());
+        reached.push(Reached { cluster, address, error, remark });
     }
     // A resolver that hangs must not hold up the exit.
     runtime.shutdown_background();
     Ok(reached)
 }
 
-async fn try_connect(address: &Address, within: Span) -> io::Result<()> {
-    let connect = async {
-        match address {
-            Address::Unix(path) => UnixStream::connect(path).await.map(drop),
-            Address::Tcp { host, port } => TcpStream::connect((host.as_str(), *port)).await.map(drop),
-        }
-    };
-    let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {within}"));
-    tokio::time::timeout(Duration::from_micros(within.micros()), connect).await.unwrap_or_else(|_| Err(late()))
+/// True if the cluster has something against the name that was tried, and clients come under their own.
+fn is_about_the_name(error: &ConnectError, endpoint: &Endpoint) -> bool {
+    match error {
+        ConnectError::Refused(said) if said.sqlstate.0.starts_with(b"28") => endpoint.user.is_none(),
+        ConnectError::Refused(said) if said.sqlstate.0.starts_with(b"3D") => endpoint.database.is_none(),
+        ConnectError::Authentication(_) => endpoint.user.is_none(),
+        _ => false,
+    }
+}
+
+/// The address is said already.
+fn text(error: ConnectError) -> String {
+    match error {
+        ConnectError::Unreachable { cause, .. } => cause.to_string(),
+        error => error.to_string(),
+    }
 }

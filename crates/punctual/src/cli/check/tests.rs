@@ -1,9 +1,12 @@
 //! What `punctual check` prints.
 
+use std::io::Read;
 use std::net::TcpListener;
 use std::path::Path;
 
 use super::*;
+use crate::door::Problem;
+use crate::door::frames::{Severity, problem};
 
 const FILE: &str = r#"
 [gateway]
@@ -216,6 +219,16 @@ fn without_a_file_the_demo_clusters_are_told() {
 #[test]
 fn clusters_that_cannot_be_reached_fail_the_check() {
     let there = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let refusing = there.try_clone().expect("a descriptor");
+    // It knows nobody.
+    std::thread::spawn(move || {
+        for mut caller in refusing.incoming().flatten() {
+            let _ = caller.read(&mut [0; 256]);
+            let mut said = Vec::new();
+            problem(&mut said, Severity::Fatal, &Problem::new(b"28000", "who is that?"));
+            let _ = caller.write_all(&said);
+        }
+    });
     let gone = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (there_at, gone_at) = (there.local_addr().expect("an address"), gone.local_addr().expect("an address"));
     drop(gone);
@@ -226,7 +239,12 @@ fn clusters_that_cannot_be_reached_fail_the_check() {
     let good = cluster("there", &there_at.to_string());
     let (text, code) = printed(Some(&good), connect());
     assert_eq!(code, DONE);
-    assert!(text.contains(&format!("there at {there_at} can be reached")), "{text}");
+    let reached = "can be reached; of a name that is not a client's, the cluster said: who is that? (28000)";
+    assert!(text.contains(&format!("there at {there_at} {reached}")), "{text}");
+    let (text, code) = printed(Some(&(good.clone() + "user = \"ann\"\n")), connect());
+    assert_eq!(code, FAILED);
+    let refused = "cannot be reached: the cluster said: who is that? (28000)";
+    assert!(text.contains(&format!("there at {there_at} {refused}")), "{text}");
 
     let bad = cluster("gone", &gone_at.to_string()) + &cluster("socket", "unix:/no/such/socket");
     let (text, code) = printed(Some(&(good + &bad)), connect());

@@ -85,10 +85,13 @@ pub(super) fn write_query(query: &QueryMeaning, out: &mut dyn Write) -> io::Resu
 }
 
 fn reached_text(reached: &Reached) -> String {
-    let Reached { cluster, address, error } = reached;
-    match error {
-        None => format!("{cluster} at {address} can be reached"),
-        Some(error) => format!("{cluster} at {address} cannot be reached: {error}"),
+    let Reached { cluster, address, error, remark } = reached;
+    match (error, remark) {
+        (None, None) => format!("{cluster} at {address} can be reached"),
+        (None, Some(remark)) => {
+            format!("{cluster} at {address} can be reached; of a name that is not a client's, {remark}")
+        }
+        (Some(error), _) => format!("{cluster} at {address} cannot be reached: {error}"),
     }
 }
 

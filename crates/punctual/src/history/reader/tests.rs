@@ -70,6 +70,19 @@ fn more_rows_than_fit_in_a_batch_survive_parquet() {
 }
 
 #[test]
+fn a_trace_keeps_its_split_and_the_published_prediction() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rows.parquet");
+    let mut sheet = Sheet::create(&path, dir.path().join("tmp")).unwrap();
+    let plain = Row::new(Time::from_micros(1), Time::from_micros(2), Fingerprint(3));
+    let published = Some(Span::from_millis(17_195));
+    let row = Row { split: Some("train".into()), published, ..plain.clone() };
+    [&row, &plain].into_iter().for_each(|row| sheet.push(row.clone()).unwrap());
+    sheet.finish().unwrap();
+    assert_eq!(read(&path).unwrap().map(Result::unwrap).collect::<Vec<Row>>(), [row, plain]);
+}
+
+#[test]
 fn a_foreign_trace_needs_three_columns_only() {
     let rows = read_foreign(vec![
         ("arrival", secs(&[1.0, 2.5])),

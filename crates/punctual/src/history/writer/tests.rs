@@ -305,7 +305,7 @@ fn a_history_has_one_writer() {
     let fixture = Fixture::new();
     let first = fixture.start();
     let text = Writer::start(&fixture.settings(), fixture.options()).unwrap_err().to_string();
-    assert!(text.starts_with("another gateway writes its history to "), "{text}");
+    assert!(text.starts_with("another gateway or import writes to "), "{text}");
     drop(first);
     drop(fixture.start());
 }

@@ -13,8 +13,8 @@ use punctual_core::statement::Kind;
 use punctual_core::time::Span;
 
 use super::*;
-use crate::journal::writer::{Opening, Writer};
 use crate::journal::writer::tests::{BUILD, opening, replayed, settings};
+use crate::journal::writer::{Opening, Writer};
 use crate::record::frame::{HEADER, append};
 
 /// A small gateway's life: two clusters, queries that come, run and end.
