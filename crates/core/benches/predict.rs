@@ -8,13 +8,21 @@
 
 use std::hint::black_box;
 use std::ops::Range;
+use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use punctual_core::fingerprint::Fingerprint;
+use punctual_core::id::{ClusterId, QueryId, Units};
+use punctual_core::predict::features::features;
 use punctual_core::predict::kernel::{Kernel, Path};
+use punctual_core::predict::model::{Model, Parts};
 use punctual_core::predict::net::{
     Descriptions, FEATURES, HEAD, Layout, Net, Output, PAIR, Pair, Scratch, Shape, Side, States,
 };
+use punctual_core::predict::predictor::{Predictor, Profile};
+use punctual_core::predict::stage::Stage;
 use punctual_core::rng::Rng;
+use punctual_core::time::Time;
 
 const SHAPE: Shape = Shape { known: 300, hidden: 32 };
 
@@ -187,10 +195,66 @@ fn wholes(c: &mut Criterion) {
     group.finish();
 }
 
+/// A whole look: what the query takes alone, what it meets everywhere, and what the network says of all.
+fn looks(c: &mut Criterion) {
+    let mut group = c.benchmark_group("look");
+    for (clusters, running) in [(1, 32), (8, 8), (8, 32), (8, 64), (16, 32)] {
+        let (mut predictor, ids, query, now) = followed(clusters, running);
+        let mut look = predictor.new_look();
+        group.bench_function(BenchmarkId::from_parameter(format!("{clusters} x {running}")), |b| {
+            b.iter(|| {
+                predictor.look(now, black_box(&query), &ids, &mut look);
+                black_box(look.newcomer(0))
+            });
+        });
+    }
+    group.finish();
+}
+
+/// A predictor that follows clusters on each of which so many queries run.
+fn followed(clusters: u32, running: u64) -> (Predictor, Vec<ClusterId>, Profile, Time) {
+    let mut rng = Rng::numbered(2, 1 << 32);
+    let weights = (0..Layout::of(SHAPE).total()).map(|_| 0.2 * rng.normal() as f32).collect();
+    let known = (0..SHAPE.known as u64).map(Fingerprint).collect();
+    let (stage, hidden) = (Stage::default(), SHAPE.hidden as u32);
+    let parts = Parts { stage, known, hidden, weights, spread_scales: [1.0; 2] };
+    let mut predictor = Predictor::new(Arc::new(Model::new(parts).expect("sound parts")));
+    let ids: Vec<ClusterId> = (0..clusters).map(ClusterId).collect();
+    ids.iter().for_each(|cluster| predictor.open(*cluster, Units(8)));
+    let mut look = predictor.new_look();
+    let mut profile = |number: u64| Profile {
+        id: QueryId(number),
+        shape: Fingerprint(number % 300),
+        text: number % 900,
+        features: numbers(&mut rng),
+    };
+    for number in 0..running * u64::from(clusters) {
+        let query = profile(number);
+        let now = Time::from_micros(number * 50_000);
+        predictor.look(now, &query, &ids, &mut look);
+        predictor.place(&look, ids[number as usize % ids.len()]);
+    }
+    let query = profile(1 << 30);
+    (predictor, ids, query, Time::from_micros(running * u64::from(clusters) * 50_000))
+}
+
+/// What a text that was never seen costs before anything is known of it.
+fn texts(c: &mut Criterion) {
+    let select = "select i_item_id, avg(ss_quantity) agg1, sum(ss_ext_sales_price) agg2 from store_sales, item, \
+         date_dim, (select c_customer_sk from customer where c_birth_year between 1950 and 1960) c where ss_item_sk = \
+         i_item_sk and ss_sold_date_sk = d_date_sk and d_year = 2001 and i_category in ('Books', 'Home') \
+         group by i_item_id having count(*) > 4 order by i_item_id limit 100";
+    // As long as the longest queries of TPC-DS.
+    let long = format!("{select} union all {select} union all {select} union all {select} union all {select}");
+    for (name, text) in [("text of 460 characters", select), ("text of 2,300 characters", &long)] {
+        c.bench_function(name, |b| b.iter(|| features(black_box(text), None)));
+    }
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(30).warm_up_time(std::time::Duration::from_millis(500))
         .measurement_time(std::time::Duration::from_secs(2));
-    targets = steps, arrivals, wholes
+    targets = steps, arrivals, wholes, looks, texts
 }
 criterion_main!(benches);

@@ -16,7 +16,7 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::fingerprint::is_literal;
 use crate::math;
-use crate::statement::{Kind, Statement};
+use crate::statement::{Kind, Statement, outline};
 
 /// How many numbers describe a query.
 pub const FEATURES: usize = COUNTS + KINDS + TABLES + PLAN;
@@ -80,10 +80,9 @@ pub fn features(text: &str, plan: Option<&Plan>) -> Features {
     let (counts, rest) = row.split_at_mut(COUNTS);
     let (kinds, rest) = rest.split_at_mut(KINDS);
     let (tables, planned) = rest.split_at_mut(TABLES);
-    let statement = Statement::read(text);
-    count(text, &statement, counts);
-    kinds[group(statement.kind)] = 1.0;
-    for table in &statement.tables {
+    let (kind, names) = count(text, counts);
+    kinds[group(kind)] = 1.0;
+    for table in &names {
         let name = table.rsplit('.').next().unwrap_or(table);
         tables[bucket(name)] += 1.0;
     }
@@ -119,14 +118,18 @@ fn bucket(name: &str) -> usize {
     ((hash ^ (hash >> 16)) as usize) % TABLES
 }
 
-/// Counts words and signs. A text that the tokenizer rejects is cut at white space.
-fn count(text: &str, statement: &Statement, counts: &mut [f32]) {
+/// Counts words and signs, and says what the text does and which tables it reads. A text that the tokenizer rejects is
+/// cut at white space.
+fn count(text: &str, counts: &mut [f32]) -> (Kind, Vec<String>) {
     let dialect = PostgreSqlDialect {};
     let Ok(tokens) = Tokenizer::new(&dialect, text).tokenize() else {
         counts[0] = text.split_whitespace().count() as f32;
-        return;
+        return (Statement::read(text).kind, Vec::new());
     };
-    let mut tokens = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).peekable();
+    let words: Vec<&Token> =
+        tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_) | Token::EOF)).collect();
+    let (kind, tables) = outline(&words);
+    let mut tokens = words.into_iter().peekable();
     let (mut depth, mut limit) = (0i32, false);
     while let Some(token) = tokens.next() {
         counts[0] += 1.0;
@@ -156,8 +159,9 @@ fn count(text: &str, statement: &Statement, counts: &mut [f32]) {
         limit = false;
         counts[1] += f32::from(u8::from(is_literal(token)));
     }
-    counts[2] = statement.tables.len() as f32;
-    counts[3] = statement.tables.iter().collect::<BTreeSet<_>>().len() as f32;
+    counts[2] = tables.len() as f32;
+    counts[3] = tables.iter().collect::<BTreeSet<_>>().len() as f32;
+    (kind, tables)
 }
 
 /// Which count a word belongs to.
