@@ -15,6 +15,7 @@ use crate::contexts::{Sight, contexts};
 use crate::fit::outcomes;
 use crate::observation::{Observation, Part};
 use crate::stage::ln_seconds;
+use crate::variant::Variant;
 
 /// What was expected of one query, and what came.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,13 +35,14 @@ pub struct Expected {
 }
 
 /// Looks at every query of the part [`Part::Test`] that finished, at its arrival and in hindsight. A query that nothing
-/// overlapped has no hindsight of its own: it is the same.
-pub fn evaluate(model: &Model, observations: &[Observation]) -> Vec<Expected> {
+/// overlapped has no hindsight of its own: it is the same. `variant` is that which the model was trained as.
+pub fn evaluate(model: &Model, observations: &[Observation], variant: &Variant) -> Vec<Expected> {
     let stage = model.stage();
     let alone: Vec<_> =
         observations.iter().map(|seen| stage.alone(&seen.features, seen.shape, seen.text, seen.size)).collect();
     let wanted = |seen: &Observation| seen.part == Part::Test && seen.finished;
-    let shown = contexts(observations, &alone, |shape| model.known(shape), wanted, &mut Rng::numbered(0, 1 << 40));
+    let mut shown = contexts(observations, &alone, |shape| model.known(shape), wanted, &mut Rng::numbered(0, 1 << 40));
+    variant.apply(&mut shown, false);
     let chosen: Vec<u32> = (0..shown.about.len() as u32).collect();
     let found = outcomes(model.net(), &shown.examples, &chosen);
     let mut expected = Vec::with_capacity(found.len());

@@ -21,6 +21,7 @@ use crate::contexts::{Contexts, Sight, contexts};
 use crate::fit::{Epoch, FitError, Go, Outcome, Settings, Training, outcomes, spread_scale};
 use crate::observation::{Observation, Part, isolated};
 use crate::stage;
+use crate::variant::{Variant, WHOLE};
 
 /// Runs of a fingerprint that are needed to give it a row of its own in the network's table. One run says what the
 /// features say, and what it was; a row learnt from it would only repeat that.
@@ -36,11 +37,13 @@ pub struct Options {
     pub hidden: usize,
     /// How the network is trained.
     pub settings: Settings,
+    /// What it may see.
+    pub variant: Variant,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { hidden: 32, settings: Settings::default() }
+        Options { hidden: 32, settings: Settings::default(), variant: WHOLE }
     }
 }
 
@@ -194,7 +197,8 @@ impl<F: Fn(&Observation) -> bool> Ground<F> {
     ) -> Result<Trained, LearnError> {
         let (settings, hidden) = (options.settings, options.hidden);
         let round = if measured.is_some() { Round::Final } else { Round::Measuring };
-        let shown = self.contexts(observations, settings.seed);
+        let mut shown = self.contexts(observations, settings.seed);
+        options.variant.apply(&mut shown, true);
         let is_learnt = |index: &u32| (self.used)(&observations[shown.about[*index as usize].observation as usize]);
         let (train, validation): (Vec<u32>, Vec<u32>) = (0..shown.about.len() as u32).partition(is_learnt);
         let shape = Shape { known: self.known.len(), hidden };

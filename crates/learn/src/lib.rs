@@ -11,3 +11,4 @@ pub mod learning;
 pub mod observation;
 pub mod stage;
 pub mod survival;
+pub mod variant;

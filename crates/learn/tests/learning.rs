@@ -12,6 +12,7 @@ use punctual_learn::evaluation::{Expected, evaluate};
 use punctual_learn::fit::{Go, Settings};
 use punctual_learn::learning::{LearnError, Learnt, Options, Progress, learn};
 use punctual_learn::observation::{Observation, Part};
+use punctual_learn::variant::WHOLE;
 
 const SHAPES: u64 = 6;
 
@@ -91,14 +92,14 @@ fn runs() -> Vec<Observation> {
 
 fn learnt(observations: &[Observation], epochs: u32) -> Result<Learnt, LearnError> {
     let settings = Settings { epochs, ..Settings::default() };
-    learn(observations, &Options { hidden: 16, settings }, &mut |_| Go::On)
+    learn(observations, &Options { hidden: 16, settings, ..Options::default() }, &mut |_| Go::On)
 }
 
 #[test]
 fn a_model_knows_more_than_sharing_and_stage_about_a_run_it_has_not_seen() {
     let runs = runs();
     let model = learnt(&runs, 12).expect("enough to learn from").model;
-    let expected = evaluate(&model, &runs);
+    let expected = evaluate(&model, &runs, &WHOLE);
     let of = |sight: Sight, what: fn(&Expected) -> Judged| {
         Accuracy::of(expected.iter().filter(|one| one.sight == sight).map(what))
     };
@@ -147,7 +148,7 @@ fn odd_histories_are_learnt_from_all_the_same() {
         runs.iter_mut().enumerate().for_each(|(index, seen)| change(index, seen));
         let model = learnt(&runs, 1).expect("a model").model;
         let finite = |one: &Expected| one.model.median.is_finite() && one.model.upper >= one.model.median;
-        assert!(evaluate(&model, &runs).iter().all(finite));
+        assert!(evaluate(&model, &runs, &WHOLE).iter().all(finite));
     };
     change(&|_, seen| seen.shape = Fingerprint(1));
     change(&|index, seen| seen.shape = Fingerprint(index as u64));
@@ -164,7 +165,7 @@ fn a_stop_keeps_what_there_is() {
     let runs = runs();
     let mut epochs = 0;
     let settings = Settings { epochs: 50, ..Settings::default() };
-    let learnt = learn(&runs, &Options { hidden: 16, settings }, &mut |progress| {
+    let learnt = learn(&runs, &Options { hidden: 16, settings, ..Options::default() }, &mut |progress| {
         epochs += u32::from(matches!(progress, Progress::Epoch(..)));
         if epochs >= 2 { Go::Stop } else { Go::On }
     });

@@ -9,6 +9,7 @@ mod evaluate;
 mod explain;
 mod import;
 mod replay;
+mod reproduce;
 mod serve;
 mod train;
 
@@ -52,6 +53,9 @@ enum Command {
     Train(train::Flags),
     /// Measure a model on history that it has not learnt from
     Evaluate(evaluate::Flags),
+    /// Make the papers' tables again on a history
+    #[command(subcommand)]
+    Reproduce(reproduce::What),
     /// Run one cluster (what the gateway starts as a child process)
     Engine(engine::Flags),
 }
@@ -78,6 +82,7 @@ pub fn main() -> ExitCode {
         Ok(Command::Import(flags)) => import::run(&flags),
         Ok(Command::Train(flags)) => train::run(&flags),
         Ok(Command::Evaluate(flags)) => evaluate::run(&flags),
+        Ok(Command::Reproduce(what)) => reproduce::run(&what),
         Ok(Command::Engine(flags)) => engine::run(&flags),
         Err(said) => say(&said),
     };

@@ -152,10 +152,11 @@ pub(super) fn observations(path: &Path, split: Option<Split>, fold: Fold) -> Res
 fn train(flags: &Flags, observations: &[Observation], stop: &AtomicBool) -> Result<Learnt, Stop> {
     let settings = Settings { epochs: flags.epochs, seed: flags.seed, ..Settings::default() };
     let mut teller = Teller::new();
-    let learnt = learn(observations, &Options { hidden: flags.hidden, settings }, &mut |progress| {
-        teller.tell(&progress);
-        if stop.load(Ordering::Relaxed) { Go::Stop } else { Go::On }
-    });
+    let learnt =
+        learn(observations, &Options { hidden: flags.hidden, settings, ..Options::default() }, &mut |progress| {
+            teller.tell(&progress);
+            if stop.load(Ordering::Relaxed) { Go::Stop } else { Go::On }
+        });
     teller.bar.finish_and_clear();
     learnt.map_err(Stop::failed)
 }

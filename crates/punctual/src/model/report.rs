@@ -8,6 +8,7 @@ use punctual_learn::accuracy::{Accuracy, Judged};
 use punctual_learn::contexts::Sight;
 use punctual_learn::evaluation::{Expected, Medians, evaluate, judged};
 use punctual_learn::observation::Observation;
+use punctual_learn::variant::{Variant, WHOLE};
 use serde::Serialize;
 
 /// Quantiles of the Q-error.
@@ -74,7 +75,7 @@ impl From<Accuracy> for InSight {
 
 /// Judges a model on the part of the observations that is set aside; None if there is none that finished.
 pub fn worth(model: &Model, observations: &[Observation]) -> Option<Worth> {
-    let expected = evaluate(model, observations);
+    let expected = evaluate(model, observations, &WHOLE);
     let arrivals: Vec<&Expected> = expected.iter().filter(|one| one.sight == Sight::AtArrival).collect();
     if arrivals.is_empty() {
         return None;
@@ -105,6 +106,42 @@ pub fn worth(model: &Model, observations: &[Observation]) -> Option<Worth> {
         by_size: grouped(&arrivals, |one| observations[one.observation].size.0),
         by_concurrency: grouped(&arrivals, |one| crowd(one.neighbours)),
     })
+}
+
+/// How far off a variant of the predictor was, in both sights.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Step {
+    /// What it is called.
+    pub name: &'static str,
+    /// Parameters of its network.
+    pub parameters: usize,
+    /// All neighbours known.
+    pub hindsight: InSight,
+    /// Those that ran when the query arrived.
+    pub at_arrival: InSight,
+}
+
+/// Judges a model of a variant on the part of the observations that is set aside.
+pub fn step(model: &Model, observations: &[Observation], variant: &Variant) -> Step {
+    let expected = evaluate(model, observations, variant);
+    let of = |sight: Sight| Accuracy::of(expected.iter().filter(|one| one.sight == sight).map(|one| one.model));
+    Step {
+        name: variant.name,
+        parameters: model.net().weights().len(),
+        hindsight: of(Sight::Hindsight).into(),
+        at_arrival: of(Sight::AtArrival).into(),
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "  {:<28}", self.name)?;
+        for one in [&self.hindsight, &self.at_arrival] {
+            let Quantiles { p50, p90, p95 } = one.q_error;
+            write!(f, "{p50:>8.3} {p90:>8.3} {p95:>8.3} {:>7.1} %", 100.0 * one.coverage_p90)?;
+        }
+        Ok(())
+    }
 }
 
 fn grouped<K: Ord>(arrivals: &[&Expected], key: impl Fn(&Expected) -> K) -> BTreeMap<K, InSight> {
