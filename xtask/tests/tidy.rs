@@ -112,9 +112,10 @@ fn crates_depend_one_way() {
         dependencies(package).into_iter().filter(|name| name.starts_with("punctual-")).collect()
     };
     assert_eq!(ours("core"), Vec::<String>::new());
+    assert_eq!(ours("learn"), ["punctual-core"]);
     assert_eq!(ours("sim"), ["punctual-core"]);
     assert_eq!(ours("engine"), ["punctual-core", "punctual-sim"]);
-    assert_eq!(ours("punctual"), ["punctual-core", "punctual-engine", "punctual-sim"]);
+    assert_eq!(ours("punctual"), ["punctual-core", "punctual-engine", "punctual-learn", "punctual-sim"]);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //!   [`class`], [`cluster`], [`billing`], [`tally`]
 //! - what is said: [`event`]
 //! - what governs: [`policy`]
+//! - what is expected: [`predict`]
 //! - what is decided: [`route`], [`dispatcher`]
 //! - what is shown and what must hold: [`view`], [`check`]
 
@@ -21,6 +22,7 @@ pub mod fingerprint;
 pub mod id;
 pub mod math;
 pub mod policy;
+pub mod predict;
 pub mod query;
 pub mod rng;
 pub mod route;

@@ -24,6 +24,11 @@ pub fn cos(x: f64) -> f64 {
     libm::cos(x)
 }
 
+/// The complementary error function of x: 2/√π ∫ₓ^∞ exp(−t²) dt.
+pub fn erfc(x: f64) -> f64 {
+    libm::erfc(x)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -33,5 +38,6 @@ mod tests {
         assert_eq!(super::ln(10.0).to_bits(), 0x4002_6bb1_bbb5_5516);
         assert_eq!(super::pow(2.0, 0.5).to_bits(), 0x3ff6_a09e_667f_3bcd);
         assert_eq!(super::cos(1.0).to_bits(), 0x3fe1_4a28_0fb5_068c);
+        assert_eq!(super::erfc(1.0).to_bits(), 0x3fc4_2261_62fb_ddd5);
     }
 }

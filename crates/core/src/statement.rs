@@ -162,15 +162,31 @@ fn read_tokens(tokens: &[Token]) -> Statement {
     words.iter().for_each(|token| shape.token(token));
     let (fingerprint, shape) = shape.finish();
     let (mut tables, mut control, mut count) = (Vec::new(), true, 0);
-    for statement in words.split(|token| **token == Token::SemiColon).filter(|s| !s.is_empty()) {
+    for statement in statements(&words) {
         let from = tables.len();
         tables_of(statement, &mut tables);
         control &= is_control(statement, &tables[from..]);
         count += 1;
     }
     tables.truncate(MAX_TABLES);
-    let kind = Kind::of(&words.first().map_or(String::new(), |token| lower(token)));
-    Statement { fingerprint, shape, kind, count, tables, tag, control }
+    Statement { fingerprint, shape, kind: kind_of(&words), count, tables, tag, control }
+}
+
+/// What a text does and which tables it reads, from its tokens without white space and comments: the same that
+/// [`Statement::read`] says.
+pub(crate) fn outline(words: &[&Token]) -> (Kind, Vec<String>) {
+    let mut tables = Vec::new();
+    statements(words).for_each(|statement| tables_of(statement, &mut tables));
+    tables.truncate(MAX_TABLES);
+    (kind_of(words), tables)
+}
+
+fn statements<'a, 'b>(words: &'a [&'b Token]) -> impl Iterator<Item = &'a [&'b Token]> {
+    words.split(|token| **token == Token::SemiColon).filter(|statement| !statement.is_empty())
+}
+
+fn kind_of(words: &[&Token]) -> Kind {
+    Kind::of(&words.first().map_or(String::new(), |token| lower(token)))
 }
 
 /// A text that the tokenizer rejects: runs of letters and digits are words, numbers and the insides of quotes are

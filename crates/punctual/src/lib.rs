@@ -17,6 +17,7 @@ mod import;
 pub mod journal;
 pub mod link;
 pub mod metrics;
+pub mod model;
 pub mod prepare;
 mod print;
 pub mod provider;

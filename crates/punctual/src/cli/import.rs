@@ -3,14 +3,14 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{FAILED, Format, Stop};
+use super::{Format, Stop};
 use crate::import::{self, ImportError, Meaning, Plan, Profile, Progress, Template, flags, grouped};
 use crate::print;
 use crate::settings::RecordSql;
@@ -106,7 +106,7 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
     let plan = plan(flags).map_err(Stop::usage)?;
     let stop = Arc::new(AtomicBool::new(false));
-    let _listening = stop_on_interrupt(&stop)?;
+    let _listening = super::stop_on_interrupt(&stop)?;
     let mut teller = Teller::new();
     let done = import::run(&plan, &stop, &mut |progress| teller.tell(progress));
     teller.bar.finish_and_clear();
@@ -147,26 +147,6 @@ fn plan(flags: &Flags) -> Result<Plan, String> {
         [] => Ok(plan),
         lacking => Err(format!("--map must say where these come from: {}", lacking.join(", "))),
     }
-}
-
-/// True from the first Ctrl-C or SIGTERM on. A second one ends the program at once.
-fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> Result<tokio::runtime::Runtime, Stop> {
-    let runtime = super::runtime()?;
-    let stop = stop.clone();
-    runtime.spawn(async move {
-        let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-        let Ok(mut terminate) = terminate else { return };
-        loop {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            if stop.swap(true, Ordering::Relaxed) {
-                std::process::exit(i32::from(FAILED));
-            }
-        }
-    });
-    Ok(runtime)
 }
 
 /// How often a line says how far it is, where there is no terminal.

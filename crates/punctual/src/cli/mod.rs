@@ -5,13 +5,18 @@
 pub mod check;
 mod demo;
 mod engine;
+mod evaluate;
 mod explain;
 mod import;
 mod replay;
+mod reproduce;
 mod serve;
+mod train;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -44,6 +49,13 @@ enum Command {
     Explain(explain::Flags),
     /// Bring logs of other systems (Redshift, Snowflake, Trino, …) into history
     Import(import::Flags),
+    /// Learn to predict latencies from history
+    Train(train::Flags),
+    /// Measure a model on history that it has not learnt from
+    Evaluate(evaluate::Flags),
+    /// Make the papers' tables again on a history
+    #[command(subcommand)]
+    Reproduce(reproduce::What),
     /// Run one cluster (what the gateway starts as a child process)
     Engine(engine::Flags),
 }
@@ -68,6 +80,9 @@ pub fn main() -> ExitCode {
         Ok(Command::Replay(flags)) => replay::run(&flags),
         Ok(Command::Explain(flags)) => explain::run(&flags),
         Ok(Command::Import(flags)) => import::run(&flags),
+        Ok(Command::Train(flags)) => train::run(&flags),
+        Ok(Command::Evaluate(flags)) => evaluate::run(&flags),
+        Ok(Command::Reproduce(what)) => reproduce::run(&what),
         Ok(Command::Engine(flags)) => engine::run(&flags),
         Err(said) => say(&said),
     };
@@ -146,4 +161,24 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Stop> {
         .enable_all()
         .build()
         .map_err(|error| Stop::failed(format_args!("starting the runtime: {error}")))
+}
+
+/// True from the first Ctrl-C or SIGTERM on. A second one ends the program at once.
+pub(crate) fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> Result<tokio::runtime::Runtime, Stop> {
+    let runtime = runtime()?;
+    let stop = stop.clone();
+    runtime.spawn(async move {
+        let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+        let Ok(mut terminate) = terminate else { return };
+        loop {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            if stop.swap(true, Ordering::Relaxed) {
+                std::process::exit(i32::from(FAILED));
+            }
+        }
+    });
+    Ok(runtime)
 }

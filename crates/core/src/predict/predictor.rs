@@ -1,0 +1,443 @@
+//! Predictions while queries come and go: what each would take on each cluster, and what it would do to those there.
+//!
+//! ```text
+//!   look(query, clusters) ─▶ a look: predictions for the query and for all that run, on each cluster
+//!   place(look, cluster)  ─▶ the chosen cluster's part becomes true, the rest is forgotten
+//!   leave(cluster, query) ─▶ room, and something learnt
+//! ```
+//!
+//! A look is incremental (AutoSLO, section 4.4): each running query keeps the output of its before side and the state
+//! of its after side, so an arrival is one more step for each, all clusters in one batch, and one before-pass for the
+//! newcomer on each cluster. Re-reading everything would give the same bits.
+//!
+//! Slots of [`Descriptions`] are shared by all clusters: what a query is does not depend on where it runs.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::distribution::Prediction;
+use super::features::Features;
+use super::model::Model;
+use super::net::{Descriptions, HEAD, Output, PAIR, Pair, Scratch, Side, States};
+use super::scene::{Meeting, Newcomer, STEPS, Scene};
+use super::stage::Alone;
+use crate::fingerprint::Fingerprint;
+use crate::id::{ClusterId, QueryId, Units};
+use crate::time::Time;
+
+/// A query, as far as predictions need it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Profile {
+    /// Which.
+    pub id: QueryId,
+    /// Its shape.
+    pub shape: Fingerprint,
+    /// What stands for its text.
+    pub text: u64,
+    /// What its text and plan say.
+    pub features: Features,
+}
+
+/// A model with the clusters and the queries that it follows.
+#[derive(Clone, Debug)]
+pub struct Predictor {
+    model: Arc<Model>,
+    sites: BTreeMap<ClusterId, Site>,
+    descriptions: Descriptions,
+    free: Vec<u32>,
+}
+
+/// What a cluster runs, in the order of its scene.
+#[derive(Clone, Debug)]
+struct Site {
+    scene: Scene,
+    slots: Vec<u32>,
+    before: States,
+    after: States,
+}
+
+/// What would come of placing a query on each of some clusters. Kept by the caller and reused.
+#[derive(Debug)]
+pub struct Look {
+    query: Option<Profile>,
+    now: Time,
+    tries: Vec<Try>,
+    meetings: Vec<Meeting>,
+    /// Predictions for all tries: those that run, then the newcomer, one cluster after the other.
+    predictions: Vec<Prediction>,
+    batch: Batch,
+}
+
+/// One cluster of a look.
+#[derive(Clone, Debug)]
+struct Try {
+    cluster: ClusterId,
+    alone: Alone,
+    /// Its part of the predictions, and of the states after.
+    rows: Range<usize>,
+}
+
+/// The rows of all clusters, as the network takes them.
+#[derive(Debug)]
+struct Batch {
+    sequences: Vec<Range<u32>>,
+    before_pairs: Vec<Pair>,
+    before_rows: Vec<[f32; PAIR]>,
+    after_pairs: Vec<Pair>,
+    after_rows: Vec<[f32; PAIR]>,
+    targets: Vec<u32>,
+    heads: Vec<[f32; HEAD]>,
+    read: States,
+    before: States,
+    after: States,
+    scratch: Scratch,
+    outputs: Vec<Output>,
+}
+
+impl Predictor {
+    /// A predictor that follows no cluster yet.
+    pub fn new(model: Arc<Model>) -> Predictor {
+        let descriptions = Descriptions::new(model.net().shape());
+        Predictor { model, sites: BTreeMap::new(), descriptions, free: Vec::new() }
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// A cluster is there, with nothing on it.
+    pub fn open(&mut self, cluster: ClusterId, size: Units) {
+        self.close(cluster);
+        let shape = self.model.net().shape();
+        let states = || States::new(shape);
+        let site = Site { scene: Scene::new(size), slots: Vec::new(), before: states(), after: states() };
+        self.sites.insert(cluster, site);
+    }
+
+    /// A cluster has gone, and all that ran there.
+    pub fn close(&mut self, cluster: ClusterId) {
+        if let Some(site) = self.sites.remove(&cluster) {
+            self.free.extend(site.slots);
+        }
+    }
+
+    /// What runs on a cluster, as predictions see it; None if it is not followed.
+    pub fn scene(&self, cluster: ClusterId) -> Option<&Scene> {
+        self.sites.get(&cluster).map(|site| &site.scene)
+    }
+
+    /// Room for looks of this predictor.
+    pub fn new_look(&self) -> Look {
+        let shape = self.model.net().shape();
+        let batch = Batch {
+            sequences: Vec::new(),
+            before_pairs: Vec::new(),
+            before_rows: Vec::new(),
+            after_pairs: Vec::new(),
+            after_rows: Vec::new(),
+            targets: Vec::new(),
+            heads: Vec::new(),
+            read: States::new(shape),
+            before: States::new(shape),
+            after: States::new(shape),
+            scratch: Scratch::default(),
+            outputs: Vec::new(),
+        };
+        Look { query: None, now: Time::ZERO, tries: Vec::new(), meetings: Vec::new(), predictions: Vec::new(), batch }
+    }
+
+    /// What would come of placing `query` now on each of these clusters. Those that are not followed are left out.
+    pub fn look(&mut self, now: Time, query: &Profile, clusters: &[ClusterId], look: &mut Look) {
+        let model = Arc::clone(&self.model);
+        let slot = self.take_slot(query);
+        look.begin(now, query);
+        for &cluster in clusters {
+            let Some(site) = self.sites.get(&cluster) else { continue };
+            look.add(&model, cluster, site, slot);
+        }
+        look.compute(&model, &self.sites, &self.descriptions);
+        self.free.push(slot);
+    }
+
+    /// The query of the last look is placed on one of its clusters. False if that was not one of them.
+    pub fn place(&mut self, look: &Look, cluster: ClusterId) -> bool {
+        let found = look.tries.iter().position(|tried| tried.cluster == cluster);
+        let (Some(at), Some(query)) = (found, look.query) else { return false };
+        let slot = self.take_slot(&query);
+        let Some(site) = self.sites.get_mut(&cluster) else { return false };
+        let tried = &look.tries[at];
+        let newcomer = query.on(tried.alone);
+        site.scene.arrive(look.now, newcomer, &look.meetings[at]);
+        site.slots.push(slot);
+        let rows = tried.rows.clone();
+        site.before.resize(rows.len());
+        site.before.copy(rows.len() - 1, &look.batch.before, rows.end - 1);
+        site.after.gather(&look.batch.after, rows);
+        true
+    }
+
+    /// A query has ended on a cluster. False if it did not run there.
+    pub fn leave(&mut self, now: Time, cluster: ClusterId, query: QueryId, finished: bool) -> bool {
+        let Some(site) = self.sites.get_mut(&cluster) else { return false };
+        let Some(at) = site.scene.running().iter().position(|running| running.query.id == query) else { return false };
+        site.scene.leave(now, at, finished);
+        self.free.push(site.slots.remove(at));
+        site.before.remove(at);
+        site.after.remove(at);
+        true
+    }
+
+    /// Describes the query in a slot that is free.
+    fn take_slot(&mut self, query: &Profile) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.descriptions.resize(self.descriptions.slots() + 1);
+            self.descriptions.slots() as u32 - 1
+        });
+        let known = self.model.known(query.shape);
+        self.model.net().describe(&[known], &[query.features], &mut self.descriptions, slot as usize);
+        slot
+    }
+}
+
+impl Profile {
+    fn on(&self, alone: Alone) -> Newcomer {
+        Newcomer { id: self.id, shape: self.shape, text: self.text, alone }
+    }
+}
+
+impl Look {
+    /// The clusters looked at, in the order asked for.
+    pub fn clusters(&self) -> impl Iterator<Item = ClusterId> {
+        self.tries.iter().map(|tried| tried.cluster)
+    }
+
+    /// What the query would take on the cluster of this index.
+    pub fn newcomer(&self, at: usize) -> Prediction {
+        self.predictions[self.tries[at].rows.end - 1]
+    }
+
+    /// What it would take there alone.
+    pub fn alone(&self, at: usize) -> Alone {
+        self.tries[at].alone
+    }
+
+    /// What those that run on the cluster of this index would take then, from their own starts, in the order of its
+    /// scene.
+    pub fn others(&self, at: usize) -> &[Prediction] {
+        let rows = &self.tries[at].rows;
+        &self.predictions[rows.start..rows.end - 1]
+    }
+
+    fn begin(&mut self, now: Time, query: &Profile) {
+        (self.now, self.query) = (now, Some(*query));
+        self.tries.clear();
+        self.batch.clear();
+    }
+
+    /// Adds the rows of one more cluster. The newcomer is in `slot`.
+    fn add(&mut self, model: &Model, cluster: ClusterId, site: &Site, slot: u32) {
+        let Some(query) = self.query else { return };
+        let alone = model.stage().alone(&query.features, query.shape, query.text, site.scene.size());
+        let at = self.tries.len();
+        if self.meetings.len() == at {
+            self.meetings.push(Meeting::default());
+        }
+        let meeting = &mut self.meetings[at];
+        site.scene.meet(self.now, &query.on(alone), meeting);
+        let from = self.batch.targets.len();
+        self.batch.add(site, meeting, slot);
+        self.tries.push(Try { cluster, alone, rows: from..self.batch.targets.len() });
+    }
+
+    fn compute(&mut self, model: &Model, sites: &BTreeMap<ClusterId, Site>, descriptions: &Descriptions) {
+        let Look { tries, meetings, predictions, batch, .. } = self;
+        batch.compute(model, tries, sites, descriptions);
+        predictions.clear();
+        let heads = meetings.iter().take(tries.len()).flat_map(|meeting| &meeting.heads);
+        predictions.extend(heads.zip(&batch.outputs).map(|(head, output)| model.prediction(head, *output)));
+    }
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.sequences.clear();
+        self.before_pairs.clear();
+        self.before_rows.clear();
+        self.after_pairs.clear();
+        self.after_rows.clear();
+        self.targets.clear();
+        self.heads.clear();
+    }
+
+    /// Adds what a newcomer in `slot` means on one cluster.
+    fn add(&mut self, site: &Site, meeting: &Meeting, slot: u32) {
+        let from = self.before_rows.len() as u32;
+        let neighbours = site.slots[meeting.read_from..].iter().copied().chain([slot]);
+        self.before_pairs.extend(neighbours.map(|neighbour| Pair { target: slot, neighbour }));
+        self.before_rows.extend_from_slice(&meeting.before);
+        self.sequences.push(from..self.before_rows.len() as u32);
+        let targets = || site.slots.iter().copied().chain([slot]);
+        self.after_pairs.extend(targets().map(|target| Pair { target, neighbour: slot }));
+        self.after_rows.extend_from_slice(&meeting.after);
+        self.after_rows.extend(meeting.before.last());
+        self.targets.extend(targets());
+        self.heads.extend(meeting.heads.iter().map(|head| head.row));
+    }
+
+    fn compute(
+        &mut self,
+        model: &Model,
+        tries: &[Try],
+        sites: &BTreeMap<ClusterId, Site>,
+        descriptions: &Descriptions,
+    ) {
+        let (net, scratch) = (model.net(), &mut self.scratch);
+        let before = (self.before_pairs.as_slice(), self.before_rows.as_slice());
+        net.read(Side::Before, &self.sequences, before, descriptions, &mut self.read, scratch);
+        for states in [&mut self.before, &mut self.after] {
+            states.resize(self.targets.len());
+        }
+        let followed =
+            || tries.iter().enumerate().filter_map(|(at, tried)| Some((at, tried, sites.get(&tried.cluster)?)));
+        for (at, tried, site) in followed() {
+            for (other, row) in tried.rows.clone().take(site.slots.len()).enumerate() {
+                self.before.copy(row, &site.before, other);
+                self.after.copy(row, &site.after, other);
+            }
+            self.before.copy(tried.rows.end - 1, &self.read, at);
+            self.after.reset(tried.rows.end - 1);
+        }
+        let after = (self.after_pairs.as_slice(), self.after_rows.as_slice());
+        net.step(Side::After, after, descriptions, &mut self.after, scratch);
+        for (_, tried, site) in followed() {
+            let full = site.scene.running().iter().enumerate().filter(|(_, running)| running.later() >= STEPS as u32);
+            for (other, _) in full {
+                self.after.copy(tried.rows.start + other, &site.after, other);
+            }
+        }
+        let targets = (self.targets.as_slice(), self.heads.as_slice());
+        net.head(targets, descriptions, (&self.before, &self.after), scratch, &mut self.outputs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::features::FEATURES;
+    use crate::predict::model::tests::model;
+    use crate::predict::net::Net;
+    use crate::rng::Rng;
+
+    fn at(millis: u64) -> Time {
+        Time::from_micros(millis * 1_000)
+    }
+
+    fn profile(id: u64, rng: &mut Rng) -> Profile {
+        let mut features = [0.0; FEATURES];
+        features.iter_mut().for_each(|value| *value = rng.unit() as f32);
+        Profile { id: QueryId(id), shape: Fingerprint(rng.below(6)), text: rng.below(9), features }
+    }
+
+    /// Everything that one query has met, as a network that starts from nothing would read it.
+    #[derive(Clone)]
+    struct Read {
+        slot: u32,
+        before: (Vec<Pair>, Vec<[f32; PAIR]>),
+        after: (Vec<Pair>, Vec<[f32; PAIR]>),
+    }
+
+    /// Notes the rows of the second cluster of a look that became true.
+    fn remember(look: &Look, slot: u32, reads: &mut Vec<Read>) {
+        let (batch, rows) = (&look.batch, look.tries[1].rows.clone());
+        let sequence = batch.sequences[1].start as usize..batch.sequences[1].end as usize;
+        let before = (batch.before_pairs[sequence.clone()].to_vec(), batch.before_rows[sequence].to_vec());
+        reads.push(Read { slot, before, after: Default::default() });
+        for (read, row) in reads.iter_mut().zip(rows) {
+            read.after.0.push(batch.after_pairs[row]);
+            read.after.1.push(batch.after_rows[row]);
+        }
+    }
+
+    fn reread(net: &Net, reads: &[Read], heads: &[[f32; HEAD]], descriptions: &Descriptions) -> Vec<Output> {
+        let mut scratch = Scratch::default();
+        let mut states = [States::new(net.shape()), States::new(net.shape())];
+        for (side, states) in [Side::Before, Side::After].into_iter().zip(&mut states) {
+            let of = |read: &Read| if side == Side::Before { read.before.clone() } else { read.after.clone() };
+            let (mut pairs, mut rows, mut sequences) = (Vec::new(), Vec::new(), Vec::new());
+            for (some_pairs, some_rows) in reads.iter().map(of) {
+                let from = rows.len() as u32;
+                pairs.extend(some_pairs);
+                rows.extend(some_rows);
+                sequences.push(from..rows.len() as u32);
+            }
+            net.read(side, &sequences, (&pairs, &rows), descriptions, states, &mut scratch);
+        }
+        let slots: Vec<u32> = reads.iter().map(|read| read.slot).collect();
+        let mut outputs = Vec::new();
+        net.head((&slots, heads), descriptions, (&states[0], &states[1]), &mut scratch, &mut outputs);
+        outputs
+    }
+
+    #[test]
+    fn step_by_step_is_the_same_as_reading_everything_again() {
+        let (here, elsewhere) = (ClusterId(1), ClusterId(2));
+        let mut rng = Rng::numbered(5, 1 << 40);
+        let mut predictor = Predictor::new(Arc::new(model(4, 3)));
+        predictor.open(here, Units(4));
+        predictor.open(elsewhere, Units(8));
+        let mut look = predictor.new_look();
+        let mut reads: Vec<Read> = Vec::new();
+        for id in 0..60 {
+            let query = profile(id, &mut rng);
+            let now = at(id * 700);
+            predictor.look(now, &query, &[elsewhere, here], &mut look);
+            assert!(predictor.place(&look, here));
+            let slot = *predictor.sites[&here].slots.last().unwrap();
+            remember(&look, slot, &mut reads);
+            let rows = look.tries[1].rows.clone();
+            let heads = &look.batch.heads[rows.clone()];
+            let again = reread(predictor.model.net(), &reads, heads, &predictor.descriptions);
+            assert_eq!(look.batch.outputs[rows], again, "query {id}");
+            // One that is only looked at leaves no trace.
+            predictor.look(now, &profile(999, &mut rng), &[here], &mut look);
+            if id % 3 == 2 {
+                let index = rng.index(reads.len());
+                let gone = predictor.scene(here).unwrap().running()[index].query.id;
+                assert!(predictor.leave(at(id * 700 + 300), here, gone, true));
+                reads.remove(index);
+                // Its description stays, since others have met it.
+                predictor.free.clear();
+            }
+        }
+        assert_eq!(predictor.scene(here).unwrap().running().len(), 40);
+        assert!(predictor.scene(elsewhere).unwrap().running().is_empty());
+    }
+
+    #[test]
+    fn predictions_are_those_of_the_look_once_it_is_true() {
+        let mut rng = Rng::numbered(6, 1 << 40);
+        let mut predictor = Predictor::new(Arc::new(model(4, 3)));
+        let clusters = [ClusterId(3), ClusterId(5), ClusterId(9)];
+        clusters.iter().for_each(|cluster| predictor.open(*cluster, Units(4 * cluster.0)));
+        let mut look = predictor.new_look();
+        for id in 0..30 {
+            predictor.look(at(id * 100), &profile(id, &mut rng), &clusters, &mut look);
+            let chosen = rng.index(3);
+            assert_eq!(look.others(chosen).len(), predictor.scene(clusters[chosen]).unwrap().running().len());
+            assert!(
+                look.newcomer(chosen).median() > 0.0 && look.newcomer(chosen).upper() > look.newcomer(chosen).median()
+            );
+            assert!(predictor.place(&look, clusters[chosen]));
+        }
+        let total: usize = clusters.iter().map(|cluster| predictor.scene(*cluster).unwrap().running().len()).sum();
+        assert_eq!((total, predictor.descriptions.slots()), (30, 30));
+        for cluster in clusters {
+            predictor.close(cluster);
+        }
+        assert_eq!(predictor.free.len(), 30);
+        assert!(!predictor.leave(at(1), clusters[0], QueryId(0), true));
+        assert!(!predictor.place(&look, clusters[0]));
+    }
+}

@@ -1,0 +1,273 @@
+//! From observations to a model, in two rounds.
+//!
+//! ```text
+//!   round 1   learn from Train, watch Validate:   when to stop, how wide predictions must be
+//!   round 2   learn from both, for as long:       the model
+//! ```
+//!
+//! What is set aside to decide when to stop is a fifth of the data, and mostly queries that nothing else tells about;
+//! so once that is decided, the model learns from all of it. Its width stays that of round 1, where it was measured on
+//! queries that training had not seen.
+
+use std::collections::BTreeMap;
+
+use punctual_core::fingerprint::Fingerprint;
+use punctual_core::predict::model::{Model, ModelError, Parts};
+use punctual_core::predict::net::{MOST_KNOWN, Shape};
+use punctual_core::predict::stage::{Alone, Stage};
+use punctual_core::rng::Rng;
+
+use crate::contexts::{Contexts, Sight, contexts};
+use crate::fit::{Epoch, FitError, Go, Outcome, Settings, Training, outcomes, spread_scale};
+use crate::observation::{Observation, Part, isolated};
+use crate::stage;
+use crate::variant::{Variant, WHOLE};
+
+/// Runs of a fingerprint that are needed to give it a row of its own in the network's table. One run says what the
+/// features say, and what it was; a row learnt from it would only repeat that.
+const KNOWN_FROM: usize = 2;
+
+/// The stream of random numbers that chooses moments between; training draws from others.
+const MOMENTS: u64 = 1 << 40;
+
+/// How to learn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Width of the network's states.
+    pub hidden: usize,
+    /// How the network is trained.
+    pub settings: Settings,
+    /// What it may see.
+    pub variant: Variant,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { hidden: 32, settings: Settings::default(), variant: WHOLE }
+    }
+}
+
+/// Which of the two rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// Something is set aside to measure on.
+    Measuring,
+    /// Everything is learnt from.
+    Final,
+}
+
+/// What happens while a model is learnt.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Progress {
+    /// So many batches of an epoch, of so many, are done.
+    Batch {
+        /// The round.
+        round: Round,
+        /// Batches of all its epochs that are done.
+        done: u64,
+        /// Of how many at most.
+        of: u64,
+    },
+    /// An epoch is done.
+    Epoch(Round, Epoch),
+}
+
+/// A model, and how it came about.
+#[derive(Clone, Debug)]
+pub struct Learnt {
+    /// The model.
+    pub model: Model,
+    /// Observations that it learnt from.
+    pub learnt_from: usize,
+    /// Of these, isolated runs.
+    pub isolated: usize,
+    /// Epochs of the last round.
+    pub epochs: u32,
+    /// True if it was stopped before it was done.
+    pub stopped: bool,
+}
+
+/// Why no model came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LearnError {
+    /// Too little to learn from.
+    TooLittle {
+        /// Queries that may be learnt from.
+        queries: usize,
+        /// How many are needed.
+        needed: usize,
+    },
+    /// No query that may be learnt from finished.
+    NoneFinished,
+    /// The network cannot be trained.
+    Fit(FitError),
+    /// What was learnt makes no sense.
+    Model(ModelError),
+}
+
+impl std::fmt::Display for LearnError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LearnError::TooLittle { queries, needed } => {
+                write!(f, "{queries} queries are too few to learn from: at least {needed} are needed")
+            }
+            LearnError::NoneFinished => f.write_str("no query finished, so there are no latencies to learn"),
+            LearnError::Fit(cause) => write!(f, "{cause}"),
+            LearnError::Model(cause) => write!(f, "what was learnt makes no sense: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for LearnError {}
+
+/// The fewest queries that a network is trained on. With fewer, medians per fingerprint say as much.
+pub const FEWEST: usize = 50;
+
+/// Learns a model from the observations whose part is not [`Part::Test`]. `watch` hears of the progress and may stop
+/// it: the best so far is kept.
+///
+/// # Errors
+/// If there is too little to learn from.
+pub fn learn(
+    observations: &[Observation],
+    options: &Options,
+    watch: &mut dyn FnMut(Progress) -> Go,
+) -> Result<Learnt, LearnError> {
+    let usable = || observations.iter().filter(|seen| seen.part != Part::Test);
+    if usable().count() < FEWEST {
+        return Err(LearnError::TooLittle { queries: usable().count(), needed: FEWEST });
+    }
+    if !usable().any(|seen| seen.finished) {
+        return Err(LearnError::NoneFinished);
+    }
+    let measured = usable().any(|seen| seen.part == Part::Validate) && usable().any(|seen| seen.part == Part::Train);
+    let mut measure = None;
+    if measured {
+        let ground = Ground::of(observations, |seen| seen.part == Part::Train);
+        let first = ground.train(observations, options, None, watch)?;
+        if first.stopped {
+            return ground.learnt(observations, first);
+        }
+        measure = Some(first);
+    }
+    let ground = Ground::of(observations, |seen| seen.part != Part::Test);
+    let last = ground.train(observations, options, measure.as_ref(), watch)?;
+    ground.learnt(observations, last)
+}
+
+/// What queries take alone, as far as the network sees it while it trains: what each run would be expected to take had
+/// it not been learnt from.
+pub fn expected(observations: &[Observation], stage: &Stage, used: impl Fn(&Observation) -> bool) -> Vec<Alone> {
+    let alone = isolated(observations);
+    let of = |(seen, alone): (&Observation, bool)| stage::estimate_without(stage, seen, alone && used(seen));
+    observations.iter().zip(alone).map(of).collect()
+}
+
+/// What a round stands on.
+struct Ground<F> {
+    used: F,
+    stage: Stage,
+    known: Vec<Fingerprint>,
+}
+
+/// What a round came to.
+struct Trained {
+    hidden: usize,
+    weights: Vec<f32>,
+    spread_scales: [f64; 2],
+    epochs: u32,
+    stopped: bool,
+}
+
+impl<F: Fn(&Observation) -> bool> Ground<F> {
+    fn of(observations: &[Observation], used: F) -> Ground<F> {
+        let stage = stage::fit(observations, &used);
+        let known = vocabulary(observations.iter().filter(|seen| used(seen)));
+        Ground { used, stage, known }
+    }
+
+    /// Trains on what is used and watches the rest. In the last round, `measured` is what the first came to: it says for
+    /// how many epochs of the same course, and how wide.
+    fn train(
+        &self,
+        observations: &[Observation],
+        options: &Options,
+        measured: Option<&Trained>,
+        watch: &mut dyn FnMut(Progress) -> Go,
+    ) -> Result<Trained, LearnError> {
+        let (settings, hidden) = (options.settings, options.hidden);
+        let round = if measured.is_some() { Round::Final } else { Round::Measuring };
+        let mut shown = self.contexts(observations, settings.seed);
+        options.variant.apply(&mut shown, true);
+        let is_learnt = |index: &u32| (self.used)(&observations[shown.about[*index as usize].observation as usize]);
+        let (train, validation): (Vec<u32>, Vec<u32>) = (0..shown.about.len() as u32).partition(is_learnt);
+        let shape = Shape { known: self.known.len(), hidden };
+        let mut training =
+            Training::new(&shown.examples, train, validation.clone(), shape, settings).map_err(LearnError::Fit)?;
+        let all = measured.map_or(settings.epochs, |measured| measured.epochs);
+        let (mut best, mut epochs, mut stopped) = (1, 0, false);
+        while epochs < all && !stopped {
+            let epoch = training.epoch(&mut |done, of| {
+                let done = u64::from(epochs) * of as u64 + done as u64;
+                let go = watch(Progress::Batch { round, done, of: u64::from(all) * of as u64 });
+                stopped |= go == Go::Stop;
+                go
+            });
+            let Some(epoch) = epoch else { break };
+            epochs = epoch.number;
+            best = if epoch.best { epoch.number } else { best };
+            stopped |= watch(Progress::Epoch(round, epoch)) == Go::Stop;
+        }
+        let net = training.best().map_err(LearnError::Fit)?;
+        let scales = || self.scales(&shown, &validation, &outcomes(&net, &shown.examples, &validation));
+        let spread_scales = measured.map_or_else(scales, |measured| measured.spread_scales);
+        Ok(Trained { hidden, weights: net.weights().to_vec(), spread_scales, epochs: best, stopped })
+    }
+
+    /// How wide predictions must be before anything has come after a query, measured at arrivals, and from then on,
+    /// measured in hindsight: on the last prediction that stands of each.
+    fn scales(&self, shown: &Contexts, validation: &[u32], found: &[Outcome]) -> [f64; 2] {
+        [Sight::AtArrival, Sight::Hindsight].map(|sight| {
+            let in_sight = |index: &u32| shown.about[*index as usize].sight == sight;
+            let of_kind = validation.iter().zip(found).filter(|(index, _)| in_sight(index));
+            spread_scale(&of_kind.map(|(_, outcome)| *outcome).collect::<Vec<_>>())
+        })
+    }
+
+    fn contexts(&self, observations: &[Observation], seed: u64) -> Contexts {
+        let expected = expected(observations, &self.stage, &self.used);
+        let known = |shape: Fingerprint| self.known.binary_search(&shape).ok().map(|row| row as u32);
+        let wanted = |seen: &Observation| seen.part != Part::Test;
+        contexts(observations, &expected, known, wanted, &mut Rng::numbered(seed, MOMENTS))
+    }
+
+    fn learnt(self, observations: &[Observation], trained: Trained) -> Result<Learnt, LearnError> {
+        let used = |seen: &&Observation| (self.used)(seen);
+        let alone = observations.iter().zip(isolated(observations)).filter(|(seen, alone)| *alone && used(seen));
+        let (learnt_from, isolated) = (observations.iter().filter(used).count(), alone.count());
+        let parts = Parts {
+            stage: self.stage,
+            known: self.known,
+            hidden: trained.hidden as u32,
+            weights: trained.weights,
+            spread_scales: trained.spread_scales,
+        };
+        let model = Model::new(parts).map_err(LearnError::Model)?;
+        Ok(Learnt { model, learnt_from, isolated, epochs: trained.epochs, stopped: trained.stopped })
+    }
+}
+
+/// The fingerprints that get a row: the most frequent ones, in order.
+fn vocabulary<'a>(observations: impl Iterator<Item = &'a Observation>) -> Vec<Fingerprint> {
+    let mut counts: BTreeMap<Fingerprint, usize> = BTreeMap::new();
+    for seen in observations {
+        *counts.entry(seen.shape).or_default() += 1;
+    }
+    let mut frequent: Vec<(usize, Fingerprint)> =
+        counts.into_iter().filter(|(_, runs)| *runs >= KNOWN_FROM).map(|(shape, runs)| (runs, shape)).collect();
+    frequent.sort_by(|one, other| other.cmp(one));
+    frequent.truncate(MOST_KNOWN);
+    let mut known: Vec<Fingerprint> = frequent.into_iter().map(|(_, shape)| shape).collect();
+    known.sort();
+    known
+}

@@ -1,0 +1,14 @@
+//! From history to a model, and what the model is worth.
+//!
+//! Nothing here is needed to predict: `punctual_core::predict` evaluates what was trained here.
+
+pub mod accuracy;
+pub mod contexts;
+pub mod evaluation;
+pub mod examples;
+pub mod fit;
+pub mod learning;
+pub mod observation;
+pub mod stage;
+pub mod survival;
+pub mod variant;

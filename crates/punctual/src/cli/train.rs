@@ -1,0 +1,211 @@
+//! `punctual train`: from history to a model.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use punctual_learn::fit::{Go, Settings};
+use punctual_learn::learning::{Learnt, Options, Progress, Round, learn};
+use punctual_learn::observation::Observation;
+use serde::Serialize;
+
+use super::{Format, Stop};
+use crate::model::file::{self, Facts};
+use crate::model::report::{Worth, worth};
+use crate::model::seen::{Fold, Seen, Split};
+use crate::{history, print};
+
+/// Learn to predict latencies from history.
+#[derive(Debug, Args)]
+#[command(after_long_help = LONG_HELP)]
+pub(super) struct Flags {
+    /// A history directory, or one file of it
+    history: PathBuf,
+    /// The model to write
+    #[arg(short, long, value_name = "MODEL")]
+    out: PathBuf,
+    /// How what the model is measured on is set aside; without it, the column split if there is one, else the last fifth of the time
+    #[arg(long, value_enum)]
+    split: Option<Split>,
+    /// Which fifth is set aside, with --split run or random
+    #[arg(long, value_name = "0-4", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..5))]
+    fold: u64,
+    /// Passes over the queries at most
+    #[arg(long, default_value_t = Settings::default().epochs, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    epochs: u32,
+    /// Width of the network's states: a multiple of 16
+    #[arg(long, default_value_t = Options::default().hidden, value_parser = width)]
+    hidden: usize,
+    /// What chance begins with
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How to write the result
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+const LONG_HELP: &str = "\
+A fifth of what may be learnt from decides when to stop and how wide predictions must be; then the model learns from all \
+of it. What is set aside by --split is never learnt from: the model is measured on it, at arrival (those that run when a \
+query arrives) and in hindsight (all that overlapped it). Use --split none for a model that learns from everything.
+
+Ctrl-C keeps the best model so far.";
+
+fn width(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(width) if (16..=256).contains(&width) && width % 16 == 0 => Ok(width),
+        _ => Err("it must be a multiple of 16 from 16 to 256".to_owned()),
+    }
+}
+
+/// What came of it, for programs.
+#[derive(Serialize)]
+struct Report<'a> {
+    model: &'a Path,
+    learnt_from: usize,
+    isolated: usize,
+    epochs: u32,
+    stopped: bool,
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test: Option<Worth>,
+}
+
+/// 0 if a model was written, 1 if not.
+pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
+    super::log_to_stderr("warn");
+    let begun = Instant::now();
+    let (observations, split) =
+        observations(&flags.history, flags.split, Fold { number: flags.fold, seed: flags.seed })?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let _listening = super::stop_on_interrupt(&stop)?;
+    let learnt = train(flags, &observations, &stop)?;
+    let facts = Facts {
+        build: punctual_core::BUILD.to_owned(),
+        queries: learnt.learnt_from as u64,
+        isolated: learnt.isolated as u64,
+        epochs: learnt.epochs,
+        seed: flags.seed,
+        split: split.to_string(),
+    };
+    file::write(&flags.out, &learnt.model, &facts).map_err(Stop::failed)?;
+    let report = Report {
+        model: &flags.out,
+        learnt_from: learnt.learnt_from,
+        isolated: learnt.isolated,
+        epochs: learnt.epochs,
+        stopped: learnt.stopped,
+        seconds: begun.elapsed().as_secs_f64(),
+        test: worth(&learnt.model, &observations),
+    };
+    match flags.format {
+        Format::Json => print::json(&report)?,
+        Format::Text => {
+            let stopped = if report.stopped { ", stopped early" } else { "" };
+            print::line(format_args!(
+                "{} learnt from {} queries ({} of them alone) in {} epochs, {:.0} s{stopped}",
+                flags.out.display(),
+                report.learnt_from,
+                report.isolated,
+                report.epochs,
+                report.seconds
+            ))?;
+            if let Some(worth) = &report.test {
+                print::line(format_args!("{worth}"))?;
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// Reads a history as what there is to learn from, and how it was split.
+pub(super) fn observations(path: &Path, split: Option<Split>, fold: Fold) -> Result<(Vec<Observation>, Split), Stop> {
+    let mut seen = Seen::default();
+    let mut unreadable = 0u64;
+    for row in history::read(path).map_err(Stop::failed)? {
+        match row {
+            Ok(row) => seen.push(&row),
+            Err(cause) => {
+                unreadable += 1;
+                if unreadable <= 3 {
+                    print::aside(format_args!("punctual: {cause}"));
+                }
+            }
+        }
+    }
+    if unreadable > 3 {
+        print::aside(format_args!("punctual: {} more rows could not be read", unreadable - 3));
+    }
+    if seen.is_empty() {
+        let passed = seen.passed;
+        let why = format!("{} holds no query that ran on a cluster ({passed} rows tell nothing)", path.display());
+        return Err(Stop::failed(why));
+    }
+    let split = split.unwrap_or(if seen.has_split() { Split::Column } else { Split::Time });
+    Ok((seen.split(split, fold).map_err(Stop::failed)?, split))
+}
+
+fn train(flags: &Flags, observations: &[Observation], stop: &AtomicBool) -> Result<Learnt, Stop> {
+    let settings = Settings { epochs: flags.epochs, seed: flags.seed, ..Settings::default() };
+    let mut teller = Teller::new();
+    let learnt =
+        learn(observations, &Options { hidden: flags.hidden, settings, ..Options::default() }, &mut |progress| {
+            teller.tell(&progress);
+            if stop.load(Ordering::Relaxed) { Go::Stop } else { Go::On }
+        });
+    teller.bar.finish_and_clear();
+    learnt.map_err(Stop::failed)
+}
+
+/// How often a line says how far it is, where there is no terminal.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Shows how far it is: a bar on a terminal, a line now and then elsewhere.
+struct Teller {
+    bar: ProgressBar,
+    plain: bool,
+    said: Instant,
+    message: String,
+}
+
+impl Teller {
+    fn new() -> Teller {
+        let bar = ProgressBar::no_length();
+        let style = ProgressStyle::with_template("  {prefix:<9} {bar:30} {percent:>3}%  {msg}  {eta} left");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Teller { bar, plain: !std::io::stderr().is_terminal(), said: Instant::now(), message: String::new() }
+    }
+
+    fn tell(&mut self, progress: &Progress) {
+        let (round, done, of) = match progress {
+            Progress::Epoch(Round::Measuring, epoch) => {
+                let [p50, p90, _] = epoch.score.q_error;
+                self.message = format!("epoch {}, Q-error p50 {p50:.2} p90 {p90:.2}", epoch.number);
+                self.bar.set_message(self.message.clone());
+                return;
+            }
+            Progress::Epoch(Round::Final, epoch) => {
+                self.message = format!("epoch {}", epoch.number);
+                self.bar.set_message(self.message.clone());
+                return;
+            }
+            Progress::Batch { round, done, of } => (*round, *done, *of),
+        };
+        let name = match round {
+            Round::Measuring => "measuring",
+            Round::Final => "learning",
+        };
+        if !self.plain {
+            self.bar.set_prefix(name);
+            self.bar.set_length(of);
+            self.bar.set_position(done);
+        } else if self.said.elapsed() >= EVERY {
+            self.said = Instant::now();
+            print::aside(format_args!("{name} {} %: {}", done * 100 / of.max(1), self.message));
+        }
+    }
+}

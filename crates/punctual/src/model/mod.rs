@@ -1,0 +1,5 @@
+//! Models outside the decisions: files of them, and the history that they are learnt from.
+
+pub mod file;
+pub mod report;
+pub mod seen;

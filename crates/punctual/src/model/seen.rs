@@ -1,0 +1,344 @@
+//! History as what there is to learn from: which rows tell something, and what each may be used for.
+//!
+//! A row tells how long a query took on a cluster if it ran on one. Refused queries did not; keepalives and their like
+//! (class `control`) are answered before they could meet anyone. A query that did not finish took at least as long as
+//! it ran. A row that does not say how it ended is taken for finished.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use punctual_core::id::Units;
+use punctual_core::predict::features::{FEATURES, Features, features};
+use punctual_core::query::Status;
+use punctual_core::time::Time;
+use punctual_learn::observation::{Observation, Part};
+
+use crate::history::Row;
+
+/// The class of keepalives and drivers' housekeeping.
+const CONTROL: &str = "control";
+
+/// What is set aside: one in so many.
+const ONE_IN: u64 = 5;
+
+/// The most texts whose features are kept while history is read.
+const TEXTS: usize = 1 << 16;
+
+/// How what a model is measured on is set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Split {
+    /// As the rows say in their column `split`: train, val or test
+    Column,
+    /// One cluster in five, whole
+    Run,
+    /// The last fifth of the time
+    Time,
+    /// The last fifth of each cluster's queries: for runs that were made one after the other
+    Tail,
+    /// One query in five; copies of a query stand on both sides
+    Random,
+    /// Nothing: learn from everything
+    None,
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Split::Column => "column",
+            Split::Run => "run",
+            Split::Time => "time",
+            Split::Tail => "tail",
+            Split::Random => "random",
+            Split::None => "none",
+        })
+    }
+}
+
+/// Which of the five parts is set aside, and by what chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fold {
+    /// From 0 to 4.
+    pub number: u64,
+    /// What chance begins with.
+    pub seed: u64,
+}
+
+/// Rows on their way to observations.
+#[derive(Default)]
+pub struct Seen {
+    observations: Vec<Observation>,
+    splits: Vec<Option<Arc<str>>>,
+    clusters: BTreeMap<(Arc<str>, Units), u32>,
+    texts: HashMap<Arc<str>, Features>,
+    /// Rows that tell nothing.
+    pub passed: u64,
+}
+
+impl Seen {
+    /// Takes a row, if it tells something.
+    pub fn push(&mut self, row: &Row) {
+        let arrival = row.started.unwrap_or(row.arrival);
+        let is_control = row.class.as_deref() == Some(CONTROL);
+        // A gateway gives each query a class, and a cluster once it is placed. Logs of others may know neither.
+        let unplaced = row.class.is_some() && row.cluster.is_none() && row.started.is_none();
+        if is_control || unplaced || row.status == Some(Status::Refused) {
+            self.passed += 1;
+            return;
+        }
+        let size = row.cluster_size.unwrap_or(Units(1));
+        let name = row.cluster.clone().unwrap_or_default();
+        let next = self.clusters.len() as u32;
+        let cluster = *self.clusters.entry((name, size)).or_insert(next);
+        let features = self.features(row);
+        self.observations.push(Observation {
+            cluster,
+            size,
+            arrival,
+            ended: row.ended,
+            finished: matches!(row.status, None | Some(Status::Finished)),
+            shape: row.fingerprint,
+            text: row.text_hash.unwrap_or(row.fingerprint.0),
+            features,
+            part: Part::Train,
+            published: row.published.map(|span| span.secs_f64()),
+        });
+        self.splits.push(row.split.clone());
+    }
+
+    /// The features that the row holds, or those of its text; zeros if it has neither.
+    fn features(&mut self, row: &Row) -> Features {
+        if let Some(Ok(held)) = row.features.as_deref().map(<Features>::try_from) {
+            return held;
+        }
+        let Some(sql) = &row.sql else { return [0.0; FEATURES] };
+        if let Some(known) = self.texts.get(sql) {
+            return *known;
+        }
+        let made = features(sql, None);
+        if self.texts.len() < TEXTS {
+            self.texts.insert(sql.clone(), made);
+        }
+        made
+    }
+
+    /// How many rows told something.
+    pub fn len(&self) -> usize {
+        self.observations.len()
+    }
+
+    /// True if none did.
+    pub fn is_empty(&self) -> bool {
+        self.observations.is_empty()
+    }
+
+    /// True if rows say themselves what they may be used for.
+    pub fn has_split(&self) -> bool {
+        self.splits.iter().any(Option::is_some)
+    }
+
+    /// The observations, each told what it may be used for.
+    ///
+    /// # Errors
+    /// If the rows do not say it where they must, or say something unknown.
+    pub fn split(mut self, split: Split, fold: Fold) -> Result<Vec<Observation>, SplitError> {
+        match split {
+            Split::Column => self.by_column()?,
+            Split::Run => self.by_run(fold),
+            Split::Time => self.by_time(|_| true),
+            Split::Tail => {
+                (0..self.clusters.len() as u32).for_each(|cluster| self.by_time(|seen| seen.cluster == cluster));
+            }
+            Split::Random => self.by_chance(fold),
+            Split::None => {}
+        }
+        if split != Split::Column {
+            self.validate(fold.seed);
+        }
+        Ok(self.observations)
+    }
+
+    fn by_column(&mut self) -> Result<(), SplitError> {
+        if !self.has_split() {
+            return Err(SplitError::NoColumn);
+        }
+        for (seen, said) in self.observations.iter_mut().zip(&self.splits) {
+            seen.part = match said.as_deref() {
+                None | Some("train" | "training") => Part::Train,
+                Some("val" | "valid" | "validate" | "validation") => Part::Validate,
+                Some("test") => Part::Test,
+                Some(other) => return Err(SplitError::Unknown(other.to_owned())),
+            };
+        }
+        Ok(())
+    }
+
+    fn by_run(&mut self, fold: Fold) {
+        let mut order: Vec<u32> = self.clusters.values().copied().collect();
+        order.sort_by_key(|cluster| (mixed(fold.seed, u64::from(*cluster)), *cluster));
+        let held: BTreeSet<u32> = order.into_iter().skip(fold.number as usize).step_by(ONE_IN as usize).collect();
+        for seen in self.observations.iter_mut().filter(|seen| held.contains(&seen.cluster)) {
+            seen.part = Part::Test;
+        }
+    }
+
+    /// Sets aside the last fifth of those that are `among`.
+    fn by_time(&mut self, among: impl Fn(&Observation) -> bool) {
+        let mut arrivals: Vec<Time> =
+            self.observations.iter().filter(|seen| among(seen)).map(|seen| seen.arrival).collect();
+        arrivals.sort();
+        let Some(from) = arrivals.get(arrivals.len() - arrivals.len() / ONE_IN as usize) else { return };
+        for seen in self.observations.iter_mut().filter(|seen| among(seen) && seen.arrival >= *from) {
+            seen.part = Part::Test;
+        }
+    }
+
+    fn by_chance(&mut self, fold: Fold) {
+        for (index, seen) in self.observations.iter_mut().enumerate() {
+            if mixed(fold.seed, index as u64) % ONE_IN == fold.number {
+                seen.part = Part::Test;
+            }
+        }
+    }
+
+    /// A fifth of what may be learnt from decides when to stop.
+    fn validate(&mut self, seed: u64) {
+        for (index, seen) in self.observations.iter_mut().enumerate() {
+            if seen.part == Part::Train && mixed(seed ^ 0x5eed, index as u64) % ONE_IN == 0 {
+                seen.part = Part::Validate;
+            }
+        }
+    }
+}
+
+/// Why rows cannot be split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SplitError {
+    /// No row says what it may be used for.
+    NoColumn,
+    /// A row says something else.
+    Unknown(String),
+}
+
+impl fmt::Display for SplitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SplitError::NoColumn => {
+                f.write_str("the history has no column split; import one with --map split=…, or choose another --split")
+            }
+            SplitError::Unknown(said) => {
+                write!(f, "the column split says \"{said}\"; it must say train, val or test")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SplitError {}
+
+/// Two numbers, well mixed (splitmix64).
+fn mixed(seed: u64, number: u64) -> u64 {
+    let mut x = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::fingerprint::Fingerprint;
+
+    use super::*;
+
+    fn row(at: u64, cluster: &str) -> Row {
+        let (from, to) = (Time::from_micros(at * 1_000_000), Time::from_micros(at * 1_000_000 + 500_000));
+        Row { started: Some(from), cluster: Some(cluster.into()), ..Row::new(from, to, Fingerprint(3)) }
+    }
+
+    fn seen(rows: &[Row]) -> Seen {
+        let mut seen = Seen::default();
+        rows.iter().for_each(|row| seen.push(row));
+        seen
+    }
+
+    const FOLD: Fold = Fold { number: 0, seed: 1 };
+
+    #[test]
+    fn rows_that_never_ran_tell_nothing_and_those_that_were_cut_off_a_bound() {
+        let status = |status| Row { status: Some(status), ..row(1, "a") };
+        let unplaced = Row { class: Some("bi".into()), started: None, cluster: None, ..status(Status::Cancelled) };
+        let elsewhere = Row { started: None, cluster: None, ..status(Status::Cancelled) };
+        let control = Row { class: Some(CONTROL.into()), ..row(1, "a") };
+        let rows = [
+            row(1, "a"),
+            status(Status::Refused),
+            status(Status::Failed),
+            status(Status::Cancelled),
+            unplaced,
+            control,
+            elsewhere,
+        ];
+        let seen = seen(&rows);
+        assert_eq!((seen.len(), seen.passed), (4, 3));
+        let finished: Vec<bool> = seen.observations.iter().map(|seen| seen.finished).collect();
+        assert_eq!(finished, [true, false, false, false]);
+    }
+
+    #[test]
+    fn features_are_those_recorded_or_those_of_the_text() {
+        let text = Row { sql: Some("select 1 from t".into()), ..row(1, "a") };
+        let held = Row { features: Some(vec![0.5; FEATURES]), ..text.clone() };
+        let short = Row { features: Some(vec![0.5; 3]), ..text.clone() };
+        let seen = seen(&[text, held, short, row(1, "a")]);
+        let of = |at: usize| seen.observations[at].features;
+        assert_eq!(of(0), features("select 1 from t", None));
+        assert_eq!((of(1), of(2), of(3)), ([0.5; FEATURES], of(0), [0.0; FEATURES]));
+    }
+
+    #[test]
+    fn the_column_says_what_a_row_is_for() {
+        let said = |split: &str| Row { split: Some(split.into()), ..row(1, "a") };
+        let parts = |rows: &[Row]| seen(rows).split(Split::Column, FOLD);
+        let found = parts(&[said("train"), said("val"), said("test"), row(1, "a")]).unwrap();
+        let found: Vec<Part> = found.iter().map(|seen| seen.part).collect();
+        assert_eq!(found, [Part::Train, Part::Validate, Part::Test, Part::Train]);
+        assert_eq!(parts(&[row(1, "a")]), Err(SplitError::NoColumn));
+        assert_eq!(parts(&[said("held")]), Err(SplitError::Unknown("held".to_owned())));
+    }
+
+    #[test]
+    fn runs_are_held_out_whole_and_each_in_one_fold() {
+        let rows: Vec<Row> = (0..100).map(|at| row(at, &format!("run {}", at % 10))).collect();
+        let mut held = vec![0; 100];
+        for number in 0..5 {
+            let fold = Fold { number, seed: 3 };
+            let observations = seen(&rows).split(Split::Run, fold).unwrap();
+            let clusters: BTreeSet<u32> =
+                observations.iter().filter(|seen| seen.part == Part::Test).map(|seen| seen.cluster).collect();
+            assert_eq!(clusters.len(), 2);
+            for (at, seen) in observations.iter().enumerate() {
+                assert_eq!(clusters.contains(&seen.cluster), seen.part == Part::Test);
+                held[at] += usize::from(seen.part == Part::Test);
+            }
+        }
+        assert_eq!(held, [1; 100]);
+    }
+
+    #[test]
+    fn the_last_fifth_of_the_time_and_a_fifth_of_the_rest_are_set_aside() {
+        let rows: Vec<Row> = (0..1_000).rev().map(|at| row(at, "a")).collect();
+        let observations = seen(&rows).split(Split::Time, FOLD).unwrap();
+        let count = |part| observations.iter().filter(|seen| seen.part == part).count();
+        assert_eq!(count(Part::Test), 200);
+        assert!(observations[..200].iter().all(|seen| seen.part == Part::Test));
+        assert!((130..190).contains(&count(Part::Validate)), "{}", count(Part::Validate));
+        let two: Vec<Row> = (0..100).map(|at| row(at, if at < 60 { "a" } else { "b" })).collect();
+        let tails = seen(&two).split(Split::Tail, FOLD).unwrap();
+        let tested = tails.iter().enumerate().filter(|(_, seen)| seen.part == Part::Test).map(|(at, _)| at);
+        assert!(tested.eq((48..60).chain(92..100)));
+        let random = seen(&rows).split(Split::Random, FOLD).unwrap();
+        let tested = random.iter().filter(|seen| seen.part == Part::Test).count();
+        assert!((160..240).contains(&tested), "{tested}");
+        assert!(seen(&[]).split(Split::Time, FOLD).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,86 @@
+//! From a log to a model and what it is worth, as typed.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn punctual(dir: &Path, arguments: &[&str]) -> Output {
+    let command = Command::new(env!("CARGO_BIN_EXE_punctual")).args(arguments).current_dir(dir).output();
+    command.expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A log of two runs of `queries` each: three shapes that take 1, 2 and 4 s, one in four while another still runs.
+fn log(queries: u64) -> String {
+    let mut log = "run,at,took,template,status,part\n".to_owned();
+    for run in 0..2 {
+        for query in 0..queries {
+            let (template, crowded) = (query % 3, query % 4 == 1);
+            let at = query / 2 * 12 + if crowded { 1 } else { query % 2 * 6 };
+            let took = (1u64 << template) * if crowded { 2_000 } else { 1_000 } + query * 7 % 50;
+            let status = if query % 17 == 16 { "timeout" } else { "ok" };
+            let part = ["train", "train", "train", "val", "test"][(query % 5) as usize];
+            writeln!(log, "r{run},{at},{took},{template},{status},{part}").expect("a text grows");
+        }
+    }
+    log
+}
+
+fn imported(dir: &Path, queries: u64) {
+    std::fs::write(dir.join("log.csv"), log(queries)).expect("a file is written");
+    let map = "cluster=run,arrival=at:s,latency=took:ms,fingerprint=template,status=status,split=part";
+    let import = punctual(dir, &["import", "csv", "log.csv", "-o", "h", "--map", map]);
+    assert!(import.status.success(), "{}", text(&import.stderr));
+}
+
+#[test]
+fn a_log_becomes_a_model_and_the_model_is_measured() {
+    let dir = tempfile::tempdir().expect("a directory");
+    imported(dir.path(), 120);
+    let train =
+        ["train", "h", "-o", "m.model", "--split", "column", "--epochs", "3", "--hidden", "16", "--format", "json"];
+    let trained = punctual(dir.path(), &train);
+    assert!(trained.status.success(), "{}", text(&trained.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&trained.stdout).expect("JSON");
+    // One in five is set aside, and measured on if it finished.
+    let tested = (0..120u64).filter(|query| query % 5 == 4 && query % 17 != 16).count() as u64 * 2;
+    assert_eq!(report["test"]["n"], tested);
+    assert_eq!(report["learnt_from"], 2 * 96);
+    for sight in ["hindsight", "at_arrival"] {
+        let error = report["test"][sight]["q_error"]["p50"].as_f64().expect("a number");
+        assert!((1.0..3.0).contains(&error), "{sight}: {error}");
+    }
+    let evaluate = punctual(dir.path(), &["evaluate", "m.model", "h", "--format", "json"]);
+    assert!(evaluate.status.success(), "{}", text(&evaluate.stderr));
+    let again: serde_json::Value = serde_json::from_slice(&evaluate.stdout).expect("JSON");
+    assert_eq!(again["test"], report["test"]);
+
+    let first = std::fs::read(dir.path().join("m.model")).expect("a model");
+    assert!(punctual(dir.path(), &train).status.success());
+    assert!(first == std::fs::read(dir.path().join("m.model")).expect("a model"), "same history, same bytes");
+}
+
+#[test]
+fn what_cannot_be_learnt_from_or_read_is_said_with_its_reason() {
+    let dir = tempfile::tempdir().expect("a directory");
+    imported(dir.path(), 10);
+    let said = |arguments: &[&str]| {
+        let output = punctual(dir.path(), arguments);
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, why) = said(&["train", "h", "-o", "m.model"]);
+    assert!(code == Some(1) && why.contains("16 queries are too few to learn from"), "{why}");
+    assert!(!dir.path().join("m.model").exists());
+    let (code, why) = said(&["train", "nowhere", "-o", "m.model"]);
+    assert!(code == Some(1) && why.contains("nowhere"), "{why}");
+    let (code, why) = said(&["train", "h", "-o", "m.model", "--hidden", "17"]);
+    assert!(code == Some(2) && why.contains("multiple of 16"), "{why}");
+    std::fs::write(dir.path().join("bad.model"), "PNCTMODL\u{1}\0\0\0").expect("a file is written");
+    let (code, why) = said(&["evaluate", "bad.model", "h"]);
+    assert!(code == Some(1) && why.contains("bad.model is damaged: it is cut off"), "{why}");
+    let (code, why) = said(&["evaluate", "log.csv", "h"]);
+    assert!(code == Some(1) && why.contains("log.csv is not a model"), "{why}");
+}
