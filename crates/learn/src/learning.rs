@@ -37,13 +37,16 @@ pub struct Options {
     pub hidden: usize,
     /// How the network is trained.
     pub settings: Settings,
+    /// Steps of the optimiser that a training has at least: few queries are gone through more often than
+    /// [`Settings::epochs`] says, up to [`MOST_EPOCHS`] times.
+    pub steps: usize,
     /// What it may see.
     pub variant: Variant,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { hidden: 32, settings: Settings::default(), variant: WHOLE }
+        Options { hidden: 32, settings: Settings::default(), steps: 1_600, variant: WHOLE }
     }
 }
 
@@ -120,6 +123,9 @@ impl std::fmt::Display for LearnError {
 
 impl std::error::Error for LearnError {}
 
+/// The most often that queries are gone through for the sake of [`Options::steps`].
+pub const MOST_EPOCHS: u32 = 100;
+
 /// The fewest queries that a network is trained on. With fewer, medians per fingerprint say as much.
 pub const FEWEST: usize = 50;
 
@@ -195,13 +201,16 @@ impl<F: Fn(&Observation) -> bool> Ground<F> {
         measured: Option<&Trained>,
         watch: &mut dyn FnMut(Progress) -> Go,
     ) -> Result<Trained, LearnError> {
-        let (settings, hidden) = (options.settings, options.hidden);
+        let hidden = options.hidden;
         let round = if measured.is_some() { Round::Final } else { Round::Measuring };
-        let mut shown = self.contexts(observations, settings.seed);
+        let mut shown = self.contexts(observations, options.settings.seed);
         options.variant.apply(&mut shown, true);
         let is_learnt = |index: &u32| (self.used)(&observations[shown.about[*index as usize].observation as usize]);
         let (train, validation): (Vec<u32>, Vec<u32>) = (0..shown.about.len() as u32).partition(is_learnt);
         let shape = Shape { known: self.known.len(), hidden };
+        let per_epoch = train.len().div_ceil(options.settings.batch.max(1)).max(1);
+        let wanted = u32::try_from(options.steps.div_ceil(per_epoch)).unwrap_or(u32::MAX).min(MOST_EPOCHS);
+        let settings = Settings { epochs: options.settings.epochs.max(wanted), ..options.settings };
         let mut training =
             Training::new(&shown.examples, train, validation.clone(), shape, settings).map_err(LearnError::Fit)?;
         let all = measured.map_or(settings.epochs, |measured| measured.epochs);

@@ -7,6 +7,7 @@ use punctual_core::rng::Rng;
 use super::calibrate::Outcome;
 use super::gather::Gathered;
 use super::loss::cost;
+use crate::accuracy::{Accuracy, Judged};
 use crate::examples::Examples;
 
 /// Examples that are read together: enough to fill a product, few enough for the cache.
@@ -72,24 +73,15 @@ pub fn score(outcomes: &[Outcome], spread_scale: f64) -> Score {
         cost(outcome.median, t, 0.0, outcome.label, outcome.bound).value
     });
     let cost = costs.fold(0.0, |sum, cost| sum + cost) / outcomes.len().max(1) as f64;
-    let finished: Vec<&Outcome> = outcomes.iter().filter(|outcome| !outcome.bound).collect();
-    let mut off: Vec<f64> = finished.iter().map(|outcome| (outcome.median - outcome.label).abs()).collect();
-    off.sort_unstable_by(f64::total_cmp);
-    let covered = finished.iter().filter(|o| o.label <= o.median + spread_scale * o.spread).count();
-    Score {
-        cost,
-        q_error: [0.5, 0.9, 0.95].map(|part| math::exp(quantile(&off, part))),
-        coverage: covered as f64 / finished.len().max(1) as f64,
-    }
-}
-
-/// A quantile of sorted numbers, between neighbours in proportion; 0 of none.
-fn quantile(sorted: &[f64], part: f64) -> f64 {
-    let at = part * sorted.len().saturating_sub(1) as f64;
-    let (low, high) = (sorted.get(at as usize), sorted.get(at.ceil() as usize));
-    match (low, high) {
-        (Some(low), Some(high)) => low + (high - low) * at.fract(),
-        _ => 0.0,
+    let finished = outcomes.iter().filter(|outcome| !outcome.bound);
+    let accuracy = Accuracy::of(finished.map(|outcome| Judged {
+        median: outcome.median,
+        upper: outcome.median + spread_scale * outcome.spread,
+        truth: outcome.label,
+    }));
+    match accuracy.n {
+        0 => Score { cost, q_error: [1.0; 3], coverage: 0.0 },
+        _ => Score { cost, q_error: accuracy.q_error, coverage: accuracy.coverage },
     }
 }
 

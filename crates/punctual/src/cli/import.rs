@@ -1,15 +1,13 @@
 //! `punctual import`: logs of other systems into history.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 
+use super::progress::Teller;
 use super::{Format, Stop};
 use crate::import::{self, ImportError, Meaning, Plan, Profile, Progress, Template, flags, grouped};
 use crate::print;
@@ -108,8 +106,8 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     let stop = Arc::new(AtomicBool::new(false));
     let _listening = super::stop_on_interrupt(&stop)?;
     let mut teller = Teller::new();
-    let done = import::run(&plan, &stop, &mut |progress| teller.tell(progress));
-    teller.bar.finish_and_clear();
+    let done = import::run(&plan, &stop, &mut |progress| tell(&mut teller, progress));
+    drop(teller);
     let report = done.map_err(|error| match error {
         ImportError::Stopped => Stop::failed(error),
         error => Stop::failed(format_args!("{error}\nnothing was written")),
@@ -149,42 +147,13 @@ fn plan(flags: &Flags) -> Result<Plan, String> {
     }
 }
 
-/// How often a line says how far it is, where there is no terminal.
-const EVERY: Duration = Duration::from_secs(5);
-
-/// Shows how far it is: a bar on a terminal, a line now and then elsewhere.
-struct Teller {
-    bar: ProgressBar,
-    plain: bool,
-    said: Instant,
-}
-
-impl Teller {
-    fn new() -> Teller {
-        let bar = ProgressBar::no_length();
-        let style = ProgressStyle::with_template("  {prefix:<8} {bar:30} {percent:>3}%  {msg}  {eta} left");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Teller { bar, plain: !std::io::stderr().is_terminal(), said: Instant::now() }
-    }
-
-    fn tell(&mut self, progress: &Progress<'_>) {
-        let (stage, done, of) = match progress.file {
-            Some(_) => ("reading", progress.bytes, progress.of_bytes),
-            None => ("writing", progress.written, progress.kept),
-        };
-        let message = match progress.file {
-            Some(file) => format!("{} records, {}", grouped(progress.records), file.display()),
-            None => format!("{} rows", grouped(progress.written)),
-        };
-        if !self.plain {
-            self.bar.set_prefix(stage);
-            self.bar.set_length(of);
-            self.bar.set_position(done.min(of));
-            self.bar.set_message(message);
-        } else if self.said.elapsed() >= EVERY {
-            self.said = Instant::now();
-            let percent = u128::from(done.min(of)) * 100 / u128::from(of.max(1));
-            print::aside(format_args!("{stage} {percent} %: {message}"));
+fn tell(teller: &mut Teller, progress: &Progress<'_>) {
+    match progress.file {
+        Some(file) => teller.tell("reading", (progress.bytes, progress.of_bytes), || {
+            format!("{} records, {}", grouped(progress.records), file.display())
+        }),
+        None => {
+            teller.tell("writing", (progress.written, progress.kept), || format!("{} rows", grouped(progress.written)))
         }
     }
 }

@@ -8,6 +8,7 @@ mod engine;
 mod evaluate;
 mod explain;
 mod import;
+mod progress;
 mod replay;
 mod reproduce;
 mod serve;

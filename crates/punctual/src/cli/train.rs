@@ -1,18 +1,17 @@
 //! `punctual train`: from history to a model.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
-use punctual_learn::fit::{Go, Settings};
+use punctual_learn::fit::{Epoch, Go, Settings};
 use punctual_learn::learning::{Learnt, Options, Progress, Round, learn};
 use punctual_learn::observation::Observation;
 use serde::Serialize;
 
+use super::progress::Teller;
 use super::{Format, Stop};
 use crate::model::file::{self, Facts};
 use crate::model::report::{Worth, worth};
@@ -34,9 +33,9 @@ pub(super) struct Flags {
     /// Which fifth is set aside, with --split run or random
     #[arg(long, value_name = "0-4", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..5))]
     fold: u64,
-    /// Passes over the queries at most
-    #[arg(long, default_value_t = Settings::default().epochs, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    epochs: u32,
+    /// Passes over the queries at most; without it, 16, and more for short histories
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    epochs: Option<u32>,
     /// Width of the network's states: a multiple of 16
     #[arg(long, default_value_t = Options::default().hidden, value_parser = width)]
     hidden: usize,
@@ -150,62 +149,27 @@ pub(super) fn observations(path: &Path, split: Option<Split>, fold: Fold) -> Res
 }
 
 fn train(flags: &Flags, observations: &[Observation], stop: &AtomicBool) -> Result<Learnt, Stop> {
-    let settings = Settings { epochs: flags.epochs, seed: flags.seed, ..Settings::default() };
-    let mut teller = Teller::new();
-    let learnt =
-        learn(observations, &Options { hidden: flags.hidden, settings, ..Options::default() }, &mut |progress| {
-            teller.tell(&progress);
-            if stop.load(Ordering::Relaxed) { Go::Stop } else { Go::On }
-        });
-    teller.bar.finish_and_clear();
+    let default = Options::default();
+    let epochs = flags.epochs.unwrap_or(default.settings.epochs);
+    let settings = Settings { epochs, seed: flags.seed, ..default.settings };
+    let steps = if flags.epochs.is_some() { 0 } else { default.steps };
+    let options = Options { hidden: flags.hidden, settings, steps, ..default };
+    let (mut teller, mut last) = (Teller::new(), String::new());
+    let learnt = learn(observations, &options, &mut |progress| {
+        match progress {
+            Progress::Epoch(_, epoch) => last = epoch_in_words(&epoch),
+            Progress::Batch { round: Round::Measuring, done, of } => {
+                teller.tell("measuring", (done, of), || last.clone());
+            }
+            Progress::Batch { round: Round::Final, done, of } => teller.tell("learning", (done, of), || last.clone()),
+        }
+        if stop.load(Ordering::Relaxed) { Go::Stop } else { Go::On }
+    });
+    drop(teller);
     learnt.map_err(Stop::failed)
 }
 
-/// How often a line says how far it is, where there is no terminal.
-const EVERY: Duration = Duration::from_secs(5);
-
-/// Shows how far it is: a bar on a terminal, a line now and then elsewhere.
-struct Teller {
-    bar: ProgressBar,
-    plain: bool,
-    said: Instant,
-    message: String,
-}
-
-impl Teller {
-    fn new() -> Teller {
-        let bar = ProgressBar::no_length();
-        let style = ProgressStyle::with_template("  {prefix:<9} {bar:30} {percent:>3}%  {msg}  {eta} left");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Teller { bar, plain: !std::io::stderr().is_terminal(), said: Instant::now(), message: String::new() }
-    }
-
-    fn tell(&mut self, progress: &Progress) {
-        let (round, done, of) = match progress {
-            Progress::Epoch(Round::Measuring, epoch) => {
-                let [p50, p90, _] = epoch.score.q_error;
-                self.message = format!("epoch {}, Q-error p50 {p50:.2} p90 {p90:.2}", epoch.number);
-                self.bar.set_message(self.message.clone());
-                return;
-            }
-            Progress::Epoch(Round::Final, epoch) => {
-                self.message = format!("epoch {}", epoch.number);
-                self.bar.set_message(self.message.clone());
-                return;
-            }
-            Progress::Batch { round, done, of } => (*round, *done, *of),
-        };
-        let name = match round {
-            Round::Measuring => "measuring",
-            Round::Final => "learning",
-        };
-        if !self.plain {
-            self.bar.set_prefix(name);
-            self.bar.set_length(of);
-            self.bar.set_position(done);
-        } else if self.said.elapsed() >= EVERY {
-            self.said = Instant::now();
-            print::aside(format_args!("{name} {} %: {}", done * 100 / of.max(1), self.message));
-        }
-    }
+fn epoch_in_words(epoch: &Epoch) -> String {
+    let [p50, p90, _] = epoch.score.q_error;
+    format!("epoch {}, Q-error p50 {p50:.2} p90 {p90:.2}", epoch.number)
 }

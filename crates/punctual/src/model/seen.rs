@@ -205,7 +205,7 @@ impl Seen {
     /// A fifth of what may be learnt from decides when to stop.
     fn validate(&mut self, seed: u64) {
         for (index, seen) in self.observations.iter_mut().enumerate() {
-            if seen.part == Part::Train && mixed(seed ^ 0x5eed, index as u64) % ONE_IN == 0 {
+            if seen.part == Part::Train && mixed(seed ^ 0x5eed, index as u64).is_multiple_of(ONE_IN) {
                 seen.part = Part::Validate;
             }
         }
