@@ -8,7 +8,7 @@ use punctual_core::time::Span;
 use tokio::sync::watch;
 
 use super::{FAILED, Format, Stop};
-use crate::demo::report::Report;
+use crate::demo::report::{Comparison, Report};
 use crate::demo::workload::Clusters;
 use crate::demo::{self, Plan};
 use crate::gateway::Gateway;
@@ -109,7 +109,7 @@ async fn show(flags: &Flags, settings: Settings) -> Result<(), Stop> {
     };
     let policies = if flags.compare { Routing::ALL.to_vec() } else { vec![flags.policy] };
     let mut reports = Vec::new();
-    for policy in policies {
+    for &policy in &policies {
         let settings = with_records(&settings, flags)?;
         let run = demo::run(&plan, policy, settings, stop.clone()).await;
         let (report, gateway) = run.map_err(Stop::failed)?;
@@ -127,7 +127,8 @@ async fn show(flags: &Flags, settings: Settings) -> Result<(), Stop> {
             break;
         }
     }
-    finish(flags, &reports)
+    let left: Vec<&str> = policies.iter().skip(reports.len()).map(|policy| policy.name()).collect();
+    finish(flags, &reports, &left)
 }
 
 /// The same settings with a fresh place for history and journal.
@@ -150,13 +151,20 @@ async fn keep(gateway: &Gateway, mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-fn finish(flags: &Flags, reports: &[Report]) -> Result<(), Stop> {
+/// The end of the output; `left` are policies that were not run, since it was interrupted.
+fn finish(flags: &Flags, reports: &[Report], left: &[&str]) -> Result<(), Stop> {
+    if !left.is_empty() {
+        print::aside(format_args!("interrupted; not run: {}", left.join(", ")));
+    }
+    if let (Format::Text, [_, _, ..]) = (flags.format, reports) {
+        print::line(format_args!("{}\n", Comparison(reports)))?;
+    }
     match (flags.format, reports) {
         (Format::Json, [one]) if !flags.compare => print::json(one)?,
         (Format::Json, all) => print::json(&serde_json::json!({ "policies": all }))?,
         (Format::Text, []) => {}
         (Format::Text, [.., last]) => print::line(format_args!(
-            "What to try next:\n\
+            "What to try next (the records of the last five runs are kept):\n\
              \x20 punctual demo --compare                 the same arrivals under every policy\n\
              \x20 punctual demo --keep                    then look around with psql\n\
              \x20 punctual replay {}\n\

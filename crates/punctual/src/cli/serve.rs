@@ -27,7 +27,8 @@ pub(super) struct Flags {
 pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("info");
     let typed = Typed { listen: flags.listen.as_deref(), http: flags.http.as_deref() };
-    let mut settings = config::read(flags.config.as_deref(), typed).map_err(Stop::usage)?;
+    let mut settings = config::read(flags.config.as_deref(), typed)
+        .map_err(|why| Stop::usage(format_args!("the configuration cannot be used:\n{why}")))?;
     prepare::tables(&mut settings.clusters).map_err(Stop::failed)?;
     super::runtime()?.block_on(serve(settings))?;
     Ok(0)

@@ -161,6 +161,28 @@ impl fmt::Display for Report {
     }
 }
 
+/// Several runs of the same arrivals, side by side.
+#[derive(Debug)]
+pub struct Comparison<'a>(pub &'a [Report]);
+
+impl fmt::Display for Comparison<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "side by side: queries that missed their SLO, and p95\n\n  {:<18}", "policy")?;
+        for class in CLASSES.iter() {
+            write!(f, " {:>20}", class.name)?;
+        }
+        writeln!(f, " {:>10}", "cost")?;
+        for report in self.0 {
+            write!(f, "  {:<18}", report.policy)?;
+            for class in &report.classes {
+                write!(f, " {:>9} {:>10}", class.missed, seconds(class.p95_s))?;
+            }
+            writeln!(f, " {:>8.4} $", report.cost_usd)?;
+        }
+        write!(f, "\n  One run each: a few queries more or less are chance. A longer --seconds tells more.")
+    }
+}
+
 fn seconds(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3} s"))
 }
@@ -192,5 +214,35 @@ mod tests {
         let report = class_report(0, 5, &all);
         assert_eq!((report.queries, report.missed, report.violation_rate), (5, 4, 0.8));
         assert_eq!((report.p50_s, report.p95_s), (Some(0.1), Some(0.8)));
+    }
+
+    #[test]
+    fn runs_stand_side_by_side_with_what_each_class_missed() {
+        let report = |policy: &str, missed| Report {
+            policy: policy.to_owned(),
+            seconds: 10.0,
+            queries: 9,
+            lost: 0,
+            refused: 0,
+            failed: 0,
+            cost_usd: 0.25,
+            classes: vec![ClassReport {
+                name: "dashboards".to_owned(),
+                queries: 9,
+                slo_s: 0.5,
+                missed,
+                violation_rate: 0.0,
+                p50_s: None,
+                p95_s: Some(0.125),
+                p99_s: None,
+            }],
+            history: PathBuf::new(),
+            journal: PathBuf::new(),
+            first_error: None,
+        };
+        let text = Comparison(&[report("p2c", 7), report("round_robin", 4)]).to_string();
+        let rows: Vec<Vec<&str>> = text.lines().skip(3).take(2).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0], ["p2c", "7", "0.125", "s", "0.2500", "$"]);
+        assert_eq!(rows[1], ["round_robin", "4", "0.125", "s", "0.2500", "$"]);
     }
 }

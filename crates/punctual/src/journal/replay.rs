@@ -462,7 +462,7 @@ impl fmt::Display for Replayed {
             Ending::Continued => write!(f, ", goes on in the next")?,
             Ending::Gap { dropped } => write!(f, ", then {dropped} events are missing")?,
             Ending::Closed => write!(f, ", closed")?,
-            Ending::Unsaid => write!(f, ", not closed")?,
+            Ending::Unsaid => write!(f, ", without an end: still being written, or its gateway was killed")?,
         }
         if self.torn_bytes > 0 {
             write!(f, ", {} bytes torn", self.torn_bytes)?;

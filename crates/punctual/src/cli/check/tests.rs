@@ -239,7 +239,8 @@ fn clusters_that_cannot_be_reached_fail_the_check() {
     let good = cluster("there", &there_at.to_string());
     let (text, code) = printed(Some(&good), connect());
     assert_eq!(code, DONE);
-    let reached = "can be reached; of a name that is not a client's, the cluster said: who is that? (28000)";
+    let reached =
+        "can be reached; a made-up name was tried (clients use their own), and the cluster said: who is that? (28000)";
     assert!(text.contains(&format!("there at {there_at} {reached}")), "{text}");
     let (text, code) = printed(Some(&(good.clone() + "user = \"ann\"\n")), connect());
     assert_eq!(code, FAILED);

@@ -89,7 +89,9 @@ fn reached_text(reached: &Reached) -> String {
     match (error, remark) {
         (None, None) => format!("{cluster} at {address} can be reached"),
         (None, Some(remark)) => {
-            format!("{cluster} at {address} can be reached; of a name that is not a client's, {remark}")
+            format!(
+                "{cluster} at {address} can be reached; a made-up name was tried (clients use their own), and {remark}"
+            )
         }
         (Some(error), _) => format!("{cluster} at {address} cannot be reached: {error}"),
     }
