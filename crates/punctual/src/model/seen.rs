@@ -153,7 +153,7 @@ impl Seen {
             Split::Random => self.by_chance(fold),
             Split::None => {}
         }
-        if split != Split::Column {
+        if self.observations.iter().all(|seen| seen.part != Part::Validate) && split != Split::Column {
             self.validate(fold.seed);
         }
         Ok(self.observations)
@@ -174,12 +174,24 @@ impl Seen {
         Ok(())
     }
 
+    /// Whole clusters are set aside, and of the others whole ones decide when to stop: queries of one run resemble each
+    /// other more than those of another, and a width measured on neighbours would be too narrow.
     fn by_run(&mut self, fold: Fold) {
         let mut order: Vec<u32> = self.clusters.values().copied().collect();
         order.sort_by_key(|cluster| (mixed(fold.seed, u64::from(*cluster)), *cluster));
-        let held: BTreeSet<u32> = order.into_iter().skip(fold.number as usize).step_by(ONE_IN as usize).collect();
-        for seen in self.observations.iter_mut().filter(|seen| held.contains(&seen.cluster)) {
-            seen.part = Part::Test;
+        let every_fifth = |clusters: &[u32], from: u64| -> BTreeSet<u32> {
+            clusters.iter().skip(from as usize).step_by(ONE_IN as usize).copied().collect()
+        };
+        let held = every_fifth(&order, fold.number);
+        order.retain(|cluster| !held.contains(cluster));
+        // The only one that is left must be learnt from.
+        let watched = if order.len() > 1 { every_fifth(&order, 0) } else { BTreeSet::new() };
+        for seen in &mut self.observations {
+            if held.contains(&seen.cluster) {
+                seen.part = Part::Test;
+            } else if watched.contains(&seen.cluster) {
+                seen.part = Part::Validate;
+            }
         }
     }
 
@@ -316,6 +328,10 @@ mod tests {
             let clusters: BTreeSet<u32> =
                 observations.iter().filter(|seen| seen.part == Part::Test).map(|seen| seen.cluster).collect();
             assert_eq!(clusters.len(), 2);
+            let watched: BTreeSet<u32> =
+                observations.iter().filter(|seen| seen.part == Part::Validate).map(|seen| seen.cluster).collect();
+            let learnt = observations.iter().filter(|seen| seen.part == Part::Train);
+            assert!(watched.len() == 2 && learnt.count() == 60);
             for (at, seen) in observations.iter().enumerate() {
                 assert_eq!(clusters.contains(&seen.cluster), seen.part == Part::Test);
                 held[at] += usize::from(seen.part == Part::Test);
