@@ -202,11 +202,12 @@ impl<F: Fn(&Observation) -> bool> Ground<F> {
         watch: &mut dyn FnMut(Progress) -> Go,
     ) -> Result<Trained, LearnError> {
         let hidden = options.hidden;
-        let round = if measured.is_some() { Round::Final } else { Round::Measuring };
         let mut shown = self.contexts(observations, options.settings.seed);
         options.variant.apply(&mut shown, true);
         let is_learnt = |index: &u32| (self.used)(&observations[shown.about[*index as usize].observation as usize]);
         let (train, validation): (Vec<u32>, Vec<u32>) = (0..shown.about.len() as u32).partition(is_learnt);
+        // Where nothing is watched, nothing is measured.
+        let round = if validation.is_empty() { Round::Final } else { Round::Measuring };
         let shape = Shape { known: self.known.len(), hidden };
         let per_epoch = train.len().div_ceil(options.settings.batch.max(1)).max(1);
         let wanted = u32::try_from(options.steps.div_ceil(per_epoch)).unwrap_or(u32::MAX).min(MOST_EPOCHS);

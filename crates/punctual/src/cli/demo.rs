@@ -7,7 +7,7 @@ use punctual_core::route::Routing;
 use punctual_core::time::Span;
 use tokio::sync::watch;
 
-use super::{FAILED, Format, Stop};
+use super::{Format, Stop};
 use crate::demo::report::{Comparison, Report};
 use crate::demo::workload::Clusters;
 use crate::demo::{self, Plan};
@@ -178,19 +178,8 @@ fn finish(flags: &Flags, reports: &[Report], left: &[&str]) -> Result<(), Stop> 
 /// Becomes true at the first Ctrl-C or SIGTERM. At the second the program ends.
 fn stop_on_interrupt() -> watch::Receiver<bool> {
     let (stop, stopped) = watch::channel(false);
-    tokio::spawn(async move {
-        let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-        let Ok(mut terminate) = terminate else { return };
-        for times in 0.. {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            if times > 0 {
-                std::process::exit(i32::from(FAILED));
-            }
-            stop.send_replace(true);
-        }
-    });
+    tokio::spawn(super::on_interrupt(move || {
+        stop.send_replace(true);
+    }));
     stopped
 }

@@ -168,18 +168,23 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Stop> {
 pub(crate) fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> Result<tokio::runtime::Runtime, Stop> {
     let runtime = runtime()?;
     let stop = stop.clone();
-    runtime.spawn(async move {
-        let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-        let Ok(mut terminate) = terminate else { return };
-        loop {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            if stop.swap(true, Ordering::Relaxed) {
-                std::process::exit(i32::from(FAILED));
-            }
-        }
-    });
+    runtime.spawn(on_interrupt(move || stop.store(true, Ordering::Relaxed)));
     Ok(runtime)
+}
+
+/// Does `this` at the first Ctrl-C or SIGTERM. At the second the program ends.
+pub(crate) async fn on_interrupt(this: impl FnOnce()) {
+    let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+    let Ok(mut terminate) = terminate else { return };
+    let mut this = Some(this);
+    loop {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        match this.take() {
+            Some(this) => this(),
+            None => std::process::exit(i32::from(FAILED)),
+        }
+    }
 }

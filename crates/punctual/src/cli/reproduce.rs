@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
-use punctual_learn::fit::{Go, Settings};
+use punctual_learn::fit::Go;
 use punctual_learn::learning::{Options, learn};
 use punctual_learn::variant::STEPS;
 use serde::Serialize;
@@ -32,9 +32,9 @@ pub(super) struct Predictor {
     /// Which fifth is set aside, with --split run or random
     #[arg(long, value_name = "0-4", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..5))]
     fold: u64,
-    /// Passes over the queries at most
-    #[arg(long, default_value_t = Settings::default().epochs, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    epochs: u32,
+    /// Passes over the queries at most; without it, 16, and more for short histories
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    epochs: Option<u32>,
     /// What chance begins with
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -56,7 +56,6 @@ pub(super) fn run(what: &What) -> Result<u8, Stop> {
     let (observations, _) = super::train::observations(&flags.history, flags.split, fold)?;
     let stop = Arc::new(AtomicBool::new(false));
     let _listening = super::stop_on_interrupt(&stop)?;
-    let settings = Settings { epochs: flags.epochs, seed: flags.seed, ..Settings::default() };
     let mut steps = Vec::new();
     if flags.format == Format::Text {
         print::line(
@@ -65,7 +64,7 @@ pub(super) fn run(what: &What) -> Result<u8, Stop> {
     }
     for variant in STEPS {
         print::aside(format_args!("{} of {}: {}", steps.len() + 1, STEPS.len(), variant.name));
-        let options = Options { settings, variant, ..Options::default() };
+        let options = Options { variant, ..super::train::options(flags.epochs, flags.seed) };
         let go = || if stop.load(Ordering::Relaxed) { Go::Stop } else { Go::On };
         let learnt = learn(&observations, &options, &mut |_| go()).map_err(Stop::failed)?;
         if learnt.stopped {

@@ -148,12 +148,16 @@ pub(super) fn observations(path: &Path, split: Option<Split>, fold: Fold) -> Res
     Ok((seen.split(split, fold).map_err(Stop::failed)?, split))
 }
 
-fn train(flags: &Flags, observations: &[Observation], stop: &AtomicBool) -> Result<Learnt, Stop> {
+/// How to learn, with so many epochs at most if a number was typed.
+pub(super) fn options(epochs: Option<u32>, seed: u64) -> Options {
     let default = Options::default();
-    let epochs = flags.epochs.unwrap_or(default.settings.epochs);
-    let settings = Settings { epochs, seed: flags.seed, ..default.settings };
-    let steps = if flags.epochs.is_some() { 0 } else { default.steps };
-    let options = Options { hidden: flags.hidden, settings, steps, ..default };
+    let steps = if epochs.is_some() { 0 } else { default.steps };
+    let epochs = epochs.unwrap_or(default.settings.epochs);
+    Options { settings: Settings { epochs, seed, ..default.settings }, steps, ..default }
+}
+
+fn train(flags: &Flags, observations: &[Observation], stop: &AtomicBool) -> Result<Learnt, Stop> {
+    let options = Options { hidden: flags.hidden, ..options(flags.epochs, flags.seed) };
     let (mut teller, mut last) = (Teller::new(), String::new());
     let learnt = learn(observations, &options, &mut |progress| {
         match progress {
@@ -172,4 +176,17 @@ fn train(flags: &Flags, observations: &[Observation], stop: &AtomicBool) -> Resu
 fn epoch_in_words(epoch: &Epoch) -> String {
     let [p50, p90, _] = epoch.score.q_error;
     format!("epoch {}, Q-error p50 {p50:.2} p90 {p90:.2}", epoch.number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_epochs_that_was_typed_is_the_most() {
+        let typed = options(Some(3), 7);
+        assert_eq!((typed.settings.epochs, typed.settings.seed, typed.steps), (3, 7, 0));
+        let default = Options::default();
+        assert_eq!(options(None, default.settings.seed), default);
+    }
 }

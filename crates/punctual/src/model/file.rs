@@ -124,11 +124,10 @@ pub fn read(path: &Path) -> Result<(Model, Facts), FileError> {
     }
     let bytes = fs::read(path).map_err(io)?;
     let damaged = |why| FileError::Damaged(path.to_owned(), why);
-    let Some((magic, rest)) = bytes.split_at_checked(8).filter(|(magic, _)| magic == MAGIC) else {
+    let Some(rest) = bytes.strip_prefix(MAGIC) else {
         let cut = !bytes.is_empty() && MAGIC.starts_with(&bytes);
         return Err(if cut { damaged("it is cut off") } else { FileError::Foreign(path.to_owned()) });
     };
-    debug_assert_eq!(magic, MAGIC);
     let Some((version, rest)) = rest.split_first_chunk::<4>() else { return Err(damaged("it is cut off")) };
     let version = u32::from_le_bytes(*version);
     if version != VERSION {
