@@ -8,7 +8,6 @@
 
 use std::hint::black_box;
 use std::ops::Range;
-use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use punctual_core::fingerprint::Fingerprint;
@@ -19,7 +18,7 @@ use punctual_core::predict::model::{Model, Parts};
 use punctual_core::predict::net::{
     Descriptions, FEATURES, HEAD, Layout, Net, Output, PAIR, Pair, Scratch, Shape, Side, States,
 };
-use punctual_core::predict::predictor::{Predictor, Profile};
+use punctual_core::predict::predictor::{Look, Predictor, Profile};
 use punctual_core::predict::stage::Stage;
 use punctual_core::rng::Rng;
 use punctual_core::time::Time;
@@ -199,11 +198,11 @@ fn wholes(c: &mut Criterion) {
 fn looks(c: &mut Criterion) {
     let mut group = c.benchmark_group("look");
     for (clusters, running) in [(1, 32), (8, 8), (8, 32), (8, 64), (16, 32)] {
-        let (mut predictor, ids, query, now) = followed(clusters, running);
-        let mut look = predictor.new_look();
+        let (model, mut predictor, ids, query, now) = followed(clusters, running);
+        let mut look = Look::new(&model);
         group.bench_function(BenchmarkId::from_parameter(format!("{clusters} x {running}")), |b| {
             b.iter(|| {
-                predictor.look(now, black_box(&query), &ids, &mut look);
+                predictor.look(&model, now, black_box(&query), &ids, &mut look);
                 black_box(look.newcomer(0))
             });
         });
@@ -212,16 +211,17 @@ fn looks(c: &mut Criterion) {
 }
 
 /// A predictor that follows clusters on each of which so many queries run.
-fn followed(clusters: u32, running: u64) -> (Predictor, Vec<ClusterId>, Profile, Time) {
+fn followed(clusters: u32, running: u64) -> (Model, Predictor, Vec<ClusterId>, Profile, Time) {
     let mut rng = Rng::numbered(2, 1 << 32);
     let weights = (0..Layout::of(SHAPE).total()).map(|_| 0.2 * rng.normal() as f32).collect();
     let known = (0..SHAPE.known as u64).map(Fingerprint).collect();
     let (stage, hidden) = (Stage::default(), SHAPE.hidden as u32);
     let parts = Parts { stage, known, hidden, weights, spread_scales: [1.0; 2] };
-    let mut predictor = Predictor::new(Arc::new(Model::new(parts).expect("sound parts")));
+    let model = Model::new(parts).expect("sound parts");
+    let mut predictor = Predictor::new(&model);
     let ids: Vec<ClusterId> = (0..clusters).map(ClusterId).collect();
-    ids.iter().for_each(|cluster| predictor.open(*cluster, Units(8)));
-    let mut look = predictor.new_look();
+    ids.iter().for_each(|cluster| predictor.open(&model, *cluster, Units(8)));
+    let mut look = Look::new(&model);
     let mut profile = |number: u64| Profile {
         id: QueryId(number),
         shape: Fingerprint(number % 300),
@@ -231,11 +231,11 @@ fn followed(clusters: u32, running: u64) -> (Predictor, Vec<ClusterId>, Profile,
     for number in 0..running * u64::from(clusters) {
         let query = profile(number);
         let now = Time::from_micros(number * 50_000);
-        predictor.look(now, &query, &ids, &mut look);
-        predictor.place(&look, ids[number as usize % ids.len()]);
+        predictor.look(&model, now, &query, &ids, &mut look);
+        predictor.place(&model, &look, ids[number as usize % ids.len()]);
     }
     let query = profile(1 << 30);
-    (predictor, ids, query, Time::from_micros(running * u64::from(clusters) * 50_000))
+    (model, predictor, ids, query, Time::from_micros(running * u64::from(clusters) * 50_000))
 }
 
 /// What a text that was never seen costs before anything is known of it.

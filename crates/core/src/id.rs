@@ -29,6 +29,10 @@ pub struct ClassId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Units(pub u32);
 
+/// Which model: a hash of all that it consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ModelId(pub u64);
+
 impl QueryId {
     /// The id of running number `number` at gateway `gateway`.
     pub const fn of(gateway: u16, number: u64) -> QueryId {
@@ -52,5 +56,12 @@ impl fmt::Display for QueryId {
 impl fmt::Display for ClusterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// Sixteen hexadecimal digits.
+impl fmt::Display for ModelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
     }
 }

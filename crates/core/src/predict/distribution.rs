@@ -27,6 +27,16 @@ impl Prediction {
         Prediction { median, spread: to_upper.max(NARROWEST) / Z90 }
     }
 
+    /// ln of the median in seconds.
+    pub fn ln_median(self) -> f64 {
+        self.median
+    }
+
+    /// The same around a median that is `by` higher, ln of a factor.
+    pub fn moved(self, by: f64) -> Prediction {
+        Prediction { median: self.median + by, ..self }
+    }
+
     /// The median in seconds.
     pub fn median(self) -> f64 {
         math::exp(self.median)

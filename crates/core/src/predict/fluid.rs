@@ -9,6 +9,8 @@
 //! A query that has made all of its expected progress and still runs was underestimated: at least [`FLOOR`] of its
 //! work is taken to be left at any time.
 
+use serde::{Deserialize, Serialize};
+
 use crate::math;
 
 /// The exponents α that are followed.
@@ -18,13 +20,13 @@ pub const SHARING: [f64; 3] = [1.0, 0.7, 0.4];
 pub const FLOOR: f64 = 0.2;
 
 /// Those that run on one cluster, in the order of their arrival.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fluid {
     flows: Vec<Flow>,
 }
 
 /// One running query.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Flow {
     /// Seconds that it would take alone.
     work: f64,

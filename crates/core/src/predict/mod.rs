@@ -11,6 +11,7 @@
 //! (AutoSLO, section 4; ALGORITHMS section 1.1). One piece of code makes the numbers that the network reads, live, in
 //! simulation and in training.
 
+pub mod correction;
 pub mod distribution;
 pub mod features;
 pub mod fluid;
@@ -19,6 +20,8 @@ pub mod model;
 pub mod net;
 pub mod past;
 pub mod predictor;
+pub mod recent;
+pub mod record;
 pub mod scene;
 pub mod stage;
 pub mod trees;

@@ -6,15 +6,11 @@
 //! the fluid estimate has been. These are inputs of the network, which learns what they are worth; they correct it as
 //! queries end, without training.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::{Deserialize, Serialize};
 
+use super::recent::Recent;
 use crate::fingerprint::Fingerprint;
 use crate::time::Time;
-
-/// The most texts, and the most fingerprints, that a cluster remembers.
-pub const REMEMBERED: usize = 4_096;
 
 /// How the last run of something ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,8 +32,8 @@ pub struct Past {
     pub ended: u32,
     /// How far off the fluid estimate is: running means of [`Echo::over_fluid`], over about five and twenty queries.
     pub off: [f64; 2],
-    texts: Recent<u64>,
-    shapes: Recent<Fingerprint>,
+    texts: Recent<u64, Echo>,
+    shapes: Recent<Fingerprint, Echo>,
 }
 
 /// How much a query that ends moves the running means.
@@ -46,12 +42,12 @@ const WEIGHTS: [f64; 2] = [0.2, 0.05];
 impl Past {
     /// The last run of a text.
     pub fn text(&self, text: u64) -> Option<&Echo> {
-        self.texts.echoes.get(&text)
+        self.texts.get(&text)
     }
 
     /// The last run of a fingerprint.
     pub fn shape(&self, shape: Fingerprint) -> Option<&Echo> {
-        self.shapes.echoes.get(&shape)
+        self.shapes.get(&shape)
     }
 
     /// A query has ended.
@@ -60,35 +56,8 @@ impl Past {
         for (off, weight) in self.off.iter_mut().zip(WEIGHTS) {
             *off += weight * (echo.over_fluid - *off);
         }
-        self.texts.put(text, echo);
-        self.shapes.put(shape, echo);
-    }
-}
-
-/// The last [`REMEMBERED`] keys with their echoes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Recent<K: Ord> {
-    echoes: BTreeMap<K, Echo>,
-    ages: BTreeSet<(Time, K)>,
-}
-
-impl<K: Ord> Default for Recent<K> {
-    fn default() -> Recent<K> {
-        Recent { echoes: BTreeMap::new(), ages: BTreeSet::new() }
-    }
-}
-
-impl<K: Ord + Copy> Recent<K> {
-    fn put(&mut self, key: K, echo: Echo) {
-        if let Some(before) = self.echoes.insert(key, echo) {
-            self.ages.remove(&(before.at, key));
-        }
-        self.ages.insert((echo.at, key));
-        if self.ages.len() > REMEMBERED
-            && let Some((_, oldest)) = self.ages.pop_first()
-        {
-            self.echoes.remove(&oldest);
-        }
+        self.texts.put(text, echo.at, echo);
+        self.shapes.put(shape, echo.at, echo);
     }
 }
 
@@ -101,18 +70,12 @@ mod tests {
     }
 
     #[test]
-    fn the_last_run_counts_and_the_oldest_is_forgotten() {
+    fn the_last_run_counts() {
         let mut past = Past::default();
-        for key in 0..REMEMBERED as u64 {
-            past.learn(key, Fingerprint(key % 3), echo(key, 0.0));
-        }
-        past.learn(0, Fingerprint(9), echo(9_999, 1.0));
-        past.learn(77_777, Fingerprint(9), echo(10_000, 1.0));
-        assert_eq!(past.text(0), Some(&echo(9_999, 1.0)));
-        assert_eq!((past.text(1), past.text(2).is_some()), (None, true));
-        assert_eq!(past.shape(Fingerprint(9)).map(|echo| echo.at), Some(Time::from_micros(10_000)));
-        assert_eq!(past.texts.echoes.len(), REMEMBERED);
-        assert_eq!(past.texts.ages.len(), REMEMBERED);
+        past.learn(7, Fingerprint(1), echo(1, 0.0));
+        past.learn(7, Fingerprint(2), echo(2, 1.0));
+        assert_eq!((past.text(7), past.text(8)), (Some(&echo(2, 1.0)), None));
+        assert_eq!(past.shape(Fingerprint(1)), Some(&echo(1, 0.0)));
     }
 
     #[test]

@@ -14,7 +14,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::distribution::Prediction;
 use super::features::Features;
@@ -39,17 +40,17 @@ pub struct Profile {
     pub features: Features,
 }
 
-/// A model with the clusters and the queries that it follows.
-#[derive(Clone, Debug)]
+/// The clusters and the queries that a model follows. It holds numbers that depend on the model and not the model, which
+/// is passed in, the same one each time: so it can be written down without it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Predictor {
-    model: Arc<Model>,
     sites: BTreeMap<ClusterId, Site>,
     descriptions: Descriptions,
     free: Vec<u32>,
 }
 
 /// What a cluster runs, in the order of its scene.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Site {
     scene: Scene,
     slots: Vec<u32>,
@@ -96,21 +97,16 @@ struct Batch {
 }
 
 impl Predictor {
-    /// A predictor that follows no cluster yet.
-    pub fn new(model: Arc<Model>) -> Predictor {
+    /// A predictor that follows no cluster yet, for this model.
+    pub fn new(model: &Model) -> Predictor {
         let descriptions = Descriptions::new(model.net().shape());
-        Predictor { model, sites: BTreeMap::new(), descriptions, free: Vec::new() }
-    }
-
-    /// The model.
-    pub fn model(&self) -> &Model {
-        &self.model
+        Predictor { sites: BTreeMap::new(), descriptions, free: Vec::new() }
     }
 
     /// A cluster is there, with nothing on it.
-    pub fn open(&mut self, cluster: ClusterId, size: Units) {
+    pub fn open(&mut self, model: &Model, cluster: ClusterId, size: Units) {
         self.close(cluster);
-        let shape = self.model.net().shape();
+        let shape = model.net().shape();
         let states = || States::new(shape);
         let site = Site { scene: Scene::new(size), slots: Vec::new(), before: states(), after: states() };
         self.sites.insert(cluster, site);
@@ -128,44 +124,28 @@ impl Predictor {
         self.sites.get(&cluster).map(|site| &site.scene)
     }
 
-    /// Room for looks of this predictor.
-    pub fn new_look(&self) -> Look {
-        let shape = self.model.net().shape();
-        let batch = Batch {
-            sequences: Vec::new(),
-            before_pairs: Vec::new(),
-            before_rows: Vec::new(),
-            after_pairs: Vec::new(),
-            after_rows: Vec::new(),
-            targets: Vec::new(),
-            heads: Vec::new(),
-            read: States::new(shape),
-            before: States::new(shape),
-            after: States::new(shape),
-            scratch: Scratch::default(),
-            outputs: Vec::new(),
-        };
-        Look { query: None, now: Time::ZERO, tries: Vec::new(), meetings: Vec::new(), predictions: Vec::new(), batch }
+    /// The clusters that are followed, with what runs on each.
+    pub fn scenes(&self) -> impl Iterator<Item = (ClusterId, &Scene)> {
+        self.sites.iter().map(|(cluster, site)| (*cluster, &site.scene))
     }
 
     /// What would come of placing `query` now on each of these clusters. Those that are not followed are left out.
-    pub fn look(&mut self, now: Time, query: &Profile, clusters: &[ClusterId], look: &mut Look) {
-        let model = Arc::clone(&self.model);
-        let slot = self.take_slot(query);
+    pub fn look(&mut self, model: &Model, now: Time, query: &Profile, clusters: &[ClusterId], look: &mut Look) {
+        let slot = self.take_slot(model, query);
         look.begin(now, query);
         for &cluster in clusters {
             let Some(site) = self.sites.get(&cluster) else { continue };
-            look.add(&model, cluster, site, slot);
+            look.add(model, cluster, site, slot);
         }
-        look.compute(&model, &self.sites, &self.descriptions);
+        look.compute(model, &self.sites, &self.descriptions);
         self.free.push(slot);
     }
 
     /// The query of the last look is placed on one of its clusters. False if that was not one of them.
-    pub fn place(&mut self, look: &Look, cluster: ClusterId) -> bool {
+    pub fn place(&mut self, model: &Model, look: &Look, cluster: ClusterId) -> bool {
         let found = look.tries.iter().position(|tried| tried.cluster == cluster);
         let (Some(at), Some(query)) = (found, look.query) else { return false };
-        let slot = self.take_slot(&query);
+        let slot = self.take_slot(model, &query);
         let Some(site) = self.sites.get_mut(&cluster) else { return false };
         let tried = &look.tries[at];
         let newcomer = query.on(tried.alone);
@@ -190,13 +170,13 @@ impl Predictor {
     }
 
     /// Describes the query in a slot that is free.
-    fn take_slot(&mut self, query: &Profile) -> u32 {
+    fn take_slot(&mut self, model: &Model, query: &Profile) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.descriptions.resize(self.descriptions.slots() + 1);
             self.descriptions.slots() as u32 - 1
         });
-        let known = self.model.known(query.shape);
-        self.model.net().describe(&[known], &[query.features], &mut self.descriptions, slot as usize);
+        let known = model.known(query.shape);
+        model.net().describe(&[known], &[query.features], &mut self.descriptions, slot as usize);
         slot
     }
 }
@@ -208,6 +188,26 @@ impl Profile {
 }
 
 impl Look {
+    /// Room for looks with this model.
+    pub fn new(model: &Model) -> Look {
+        let shape = model.net().shape();
+        let batch = Batch {
+            sequences: Vec::new(),
+            before_pairs: Vec::new(),
+            before_rows: Vec::new(),
+            after_pairs: Vec::new(),
+            after_rows: Vec::new(),
+            targets: Vec::new(),
+            heads: Vec::new(),
+            read: States::new(shape),
+            before: States::new(shape),
+            after: States::new(shape),
+            scratch: Scratch::default(),
+            outputs: Vec::new(),
+        };
+        Look { query: None, now: Time::ZERO, tries: Vec::new(), meetings: Vec::new(), predictions: Vec::new(), batch }
+    }
+
     /// The clusters looked at, in the order asked for.
     pub fn clusters(&self) -> impl Iterator<Item = ClusterId> {
         self.tries.iter().map(|tried| tried.cluster)
@@ -384,24 +384,25 @@ mod tests {
     fn step_by_step_is_the_same_as_reading_everything_again() {
         let (here, elsewhere) = (ClusterId(1), ClusterId(2));
         let mut rng = Rng::numbered(5, 1 << 40);
-        let mut predictor = Predictor::new(Arc::new(model(4, 3)));
-        predictor.open(here, Units(4));
-        predictor.open(elsewhere, Units(8));
-        let mut look = predictor.new_look();
+        let model = model(4, 3);
+        let mut predictor = Predictor::new(&model);
+        predictor.open(&model, here, Units(4));
+        predictor.open(&model, elsewhere, Units(8));
+        let mut look = Look::new(&model);
         let mut reads: Vec<Read> = Vec::new();
         for id in 0..60 {
             let query = profile(id, &mut rng);
             let now = at(id * 700);
-            predictor.look(now, &query, &[elsewhere, here], &mut look);
-            assert!(predictor.place(&look, here));
+            predictor.look(&model, now, &query, &[elsewhere, here], &mut look);
+            assert!(predictor.place(&model, &look, here));
             let slot = *predictor.sites[&here].slots.last().unwrap();
             remember(&look, slot, &mut reads);
             let rows = look.tries[1].rows.clone();
             let heads = &look.batch.heads[rows.clone()];
-            let again = reread(predictor.model.net(), &reads, heads, &predictor.descriptions);
+            let again = reread(model.net(), &reads, heads, &predictor.descriptions);
             assert_eq!(look.batch.outputs[rows], again, "query {id}");
             // One that is only looked at leaves no trace.
-            predictor.look(now, &profile(999, &mut rng), &[here], &mut look);
+            predictor.look(&model, now, &profile(999, &mut rng), &[here], &mut look);
             if id % 3 == 2 {
                 let index = rng.index(reads.len());
                 let gone = predictor.scene(here).unwrap().running()[index].query.id;
@@ -418,18 +419,19 @@ mod tests {
     #[test]
     fn predictions_are_those_of_the_look_once_it_is_true() {
         let mut rng = Rng::numbered(6, 1 << 40);
-        let mut predictor = Predictor::new(Arc::new(model(4, 3)));
+        let model = model(4, 3);
+        let mut predictor = Predictor::new(&model);
         let clusters = [ClusterId(3), ClusterId(5), ClusterId(9)];
-        clusters.iter().for_each(|cluster| predictor.open(*cluster, Units(4 * cluster.0)));
-        let mut look = predictor.new_look();
+        clusters.iter().for_each(|cluster| predictor.open(&model, *cluster, Units(4 * cluster.0)));
+        let mut look = Look::new(&model);
         for id in 0..30 {
-            predictor.look(at(id * 100), &profile(id, &mut rng), &clusters, &mut look);
+            predictor.look(&model, at(id * 100), &profile(id, &mut rng), &clusters, &mut look);
             let chosen = rng.index(3);
             assert_eq!(look.others(chosen).len(), predictor.scene(clusters[chosen]).unwrap().running().len());
             assert!(
                 look.newcomer(chosen).median() > 0.0 && look.newcomer(chosen).upper() > look.newcomer(chosen).median()
             );
-            assert!(predictor.place(&look, clusters[chosen]));
+            assert!(predictor.place(&model, &look, clusters[chosen]));
         }
         let total: usize = clusters.iter().map(|cluster| predictor.scene(*cluster).unwrap().running().len()).sum();
         assert_eq!((total, predictor.descriptions.slots()), (30, 30));
@@ -438,6 +440,6 @@ mod tests {
         }
         assert_eq!(predictor.free.len(), 30);
         assert!(!predictor.leave(at(1), clusters[0], QueryId(0), true));
-        assert!(!predictor.place(&look, clusters[0]));
+        assert!(!predictor.place(&model, &look, clusters[0]));
     }
 }

@@ -17,6 +17,8 @@
 //! middle, is the base to which the network's answer is added. Logarithms are of seconds, small times count as a
 //! millisecond.
 
+use serde::{Deserialize, Serialize};
+
 use super::fluid::{Course, Fluid};
 use super::past::{Echo, Past};
 use super::stage::Alone;
@@ -45,7 +47,7 @@ pub const READ: usize = 128;
 pub const STEPS: usize = 256;
 
 /// A query, as a scene needs it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Newcomer {
     /// Which.
     pub id: QueryId,
@@ -58,7 +60,7 @@ pub struct Newcomer {
 }
 
 /// One cluster and what runs on it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scene {
     size: Units,
     now: Time,
@@ -68,7 +70,7 @@ pub struct Scene {
 }
 
 /// A query that runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Running {
     /// It.
     pub query: Newcomer,
@@ -83,7 +85,7 @@ pub struct Running {
 }
 
 /// What a running query has seen arrive after it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Later {
     /// How many.
     count: u32,

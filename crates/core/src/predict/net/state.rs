@@ -3,12 +3,14 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::{DESCRIPTOR, Shape, Side};
 
 /// What the network knows of each query, by slot: its descriptor and the projections that steps add.
 ///
 /// 16·hidden + [`DESCRIPTOR`] numbers a query: 2 KB at hidden 32.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Descriptions {
     gates: usize,
     pub(super) descriptors: Vec<f32>,
@@ -58,7 +60,7 @@ impl Descriptions {
 }
 
 /// States (h, c) of an LSTM, a row each.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct States {
     width: usize,
     pub(super) h: Vec<f32>,
