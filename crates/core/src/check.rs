@@ -29,6 +29,7 @@ pub fn check(dispatcher: &Dispatcher) -> Vec<Broken> {
     queries(dispatcher, &mut must);
     sessions(dispatcher, &mut must);
     timers(dispatcher, &mut must);
+    predictions(dispatcher, &mut must);
     breaches
 }
 
@@ -58,8 +59,9 @@ fn seats(d: &Dispatcher, cluster: &Cluster, must: &mut Must<'_>) {
         let taken = cluster.taken(seat);
         must(taken <= limit, &|| format!("cluster {id}: {taken} {seat:?} seats taken of {limit}"));
     }
-    let open = matches!(cluster.phase, Phase::Ready | Phase::Draining);
-    must(open || cluster.is_empty(), &|| format!("cluster {id} is {} and not empty", cluster.phase.name()));
+    must(cluster.is_open() || cluster.is_empty(), &|| {
+        format!("cluster {id} is {} and not empty", cluster.phase.name())
+    });
     for query in cluster.running.keys() {
         let here = d
             .live
@@ -137,4 +139,20 @@ fn timers(d: &Dispatcher, must: &mut Must<'_>) {
     must(d.timers.len() == owned.len() + shutdown, &|| {
         format!("{} timers are set, {} are owned", d.timers.len(), owned.len() + shutdown)
     });
+}
+
+/// The model follows the clusters that are open, and on each nothing but what runs there.
+fn predictions(d: &Dispatcher, must: &mut Must<'_>) {
+    let Some(predicting) = &d.predicting else { return };
+    for (id, scene) in predicting.predictor.scenes() {
+        let cluster = d.clusters.get(&id).filter(|cluster| cluster.is_open());
+        must(cluster.is_some(), &|| format!("cluster {id} is followed and not open"));
+        for running in scene.running() {
+            let here = cluster.is_some_and(|cluster| cluster.running.contains_key(&running.query.id));
+            must(here, &|| format!("query {} is followed on cluster {id} and does not run there", running.query.id));
+        }
+    }
+    let followed = predicting.predictor.scenes().count();
+    let open = d.clusters.values().filter(|cluster| cluster.is_open()).count();
+    must(followed == open, &|| format!("{followed} clusters are followed, {open} are open"));
 }

@@ -246,6 +246,11 @@ impl Cluster {
         self.burns || self.ran_away || self.cancelled > 0 || !self.stuck.is_empty()
     }
 
+    /// True while queries may run there.
+    pub fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Ready | Phase::Draining)
+    }
+
     /// True when nothing holds it: no query, no pin.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty() && self.idle_pins.is_empty()

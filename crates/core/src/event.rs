@@ -8,7 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::Spec;
-use crate::id::{ClusterId, Generation, QueryId, SessionId, Units};
+use crate::id::{ClusterId, Generation, ModelId, QueryId, SessionId, Units};
 use crate::policy::Policy;
 use crate::query::{Ended, Query, SqlState};
 use crate::time::Span;
@@ -98,6 +98,9 @@ pub enum Event {
     },
     /// These are the rules from now on.
     PolicyAdopted(Box<Policy>),
+    /// Latencies are predicted by this model from now on. It must have been
+    /// [provided](crate::Dispatcher::provide) before.
+    ModelAdopted(ModelId),
     /// Time has passed: the instant given by `next_wakeup` has come.
     Woke,
 }

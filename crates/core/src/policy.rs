@@ -35,6 +35,9 @@ pub struct Policy {
     pub retry_most: Span,
     /// Decisions kept with their evidence.
     pub decisions_kept: u32,
+    /// Queries that are expected to be done sooner than this, nine times of ten, are predicted as if they ran alone and
+    /// count for nothing in the predictions of others.
+    pub min_modelled: Span,
     /// Clusters known at once, those that are gone excepted.
     pub max_clusters: u32,
 }
@@ -55,6 +58,7 @@ impl Default for Policy {
             retry_first: Span::from_secs(1),
             retry_most: Span::from_secs(60),
             decisions_kept: 1_000,
+            min_modelled: Span::from_millis(50),
             max_clusters: 64,
         }
     }

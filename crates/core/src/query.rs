@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::Fingerprint;
 use crate::id::{ClassId, ClusterId, QueryId, SessionId, Units};
+use crate::predict::features::Features;
 use crate::statement::Kind;
 use crate::time::{Span, Time};
 
 /// A query as it reaches the dispatcher: its class and SLO are settled, its text stays with the session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Query {
     /// Its identity, never used twice.
     pub id: QueryId,
@@ -24,6 +25,29 @@ pub struct Query {
     pub class: ClassId,
     /// When it is late: counted from its arrival to the last row. None: never.
     pub slo: Option<Span>,
+    /// What its latency is predicted from; None where nothing is predicted.
+    pub traits: Option<Box<Traits>>,
+}
+
+/// What predictions are made from, besides the fingerprint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Traits {
+    /// A hash of its text: equal for equal texts, as history has it.
+    pub text: u64,
+    /// What its text and plan say.
+    #[serde(with = "row")]
+    pub features: Features,
+}
+
+/// What was predicted for a query when it was placed, from then to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// The median.
+    pub p50: Span,
+    /// The 90 % quantile.
+    pub p90: Span,
+    /// What it would take alone there, in the median.
+    pub isolated: Span,
 }
 
 /// How a query ended. Every query ends exactly once.
@@ -103,6 +127,8 @@ pub struct Ended {
     pub bytes: u64,
     /// True if it counts as a violation of its SLO, false if it met it, None if it does not count.
     pub violated: Option<bool>,
+    /// What was predicted when it was placed for the last time; None if nothing was.
+    pub predicted: Option<Predicted>,
 }
 
 impl Ended {
@@ -120,6 +146,23 @@ pub fn violated(status: Status, latency: Span, slo: Option<Span>) -> Option<bool
         Status::Finished => Some(latency > slo),
         Status::Failed | Status::Refused | Status::Lost => Some(true),
         Status::Cancelled => None,
+    }
+}
+
+/// Features as a sequence: serde knows no arrays of this length.
+mod row {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::predict::features::Features;
+
+    pub(super) fn serialize<S: Serializer>(features: &Features, to: S) -> Result<S::Ok, S::Error> {
+        features.as_slice().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Features, D::Error> {
+        let row = Vec::<f32>::deserialize(from)?;
+        row.try_into().map_err(|row: Vec<f32>| D::Error::invalid_length(row.len(), &"one number for each feature"))
     }
 }
 

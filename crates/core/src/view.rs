@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::{Cluster, Phase, Seat};
 use crate::dispatcher::{Decision, Dispatcher, LiveState};
 use crate::event::LossCause;
-use crate::id::{ClassId, ClusterId, QueryId, SessionId, Units};
-use crate::query::Query;
+use crate::id::{ClassId, ClusterId, ModelId, QueryId, SessionId, Units};
+use crate::predict::record::Lately;
+use crate::query::{Predicted, Query};
 use crate::tally::Tally;
 use crate::time::{Span, Time};
 
@@ -35,6 +36,21 @@ pub struct View {
     pub senseless: u64,
     /// True while no new queries are taken.
     pub shutting_down: bool,
+    /// The model that predicts, if one does.
+    pub model: Option<ModelView>,
+    /// Models given up because following them failed.
+    pub models_failed: u64,
+}
+
+/// A model in force and how it does.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelView {
+    /// Which.
+    pub id: ModelId,
+    /// Fingerprints on sizes whose predictions are corrected by what has ended.
+    pub corrected: u32,
+    /// How predictions have done lately; None while nothing has finished.
+    pub lately: Option<Lately>,
 }
 
 /// A cluster.
@@ -87,6 +103,8 @@ pub struct QueryView {
     pub placed: Option<(ClusterId, Time)>,
     /// True if it was told to stop.
     pub cancelled: bool,
+    /// What was predicted when it was placed.
+    pub predicted: Option<Predicted>,
 }
 
 /// A class with what became of its queries.
@@ -124,6 +142,12 @@ impl Dispatcher {
             waiting: self.waiting[Seat::Slot as usize].len() as u32,
             senseless: self.senseless,
             shutting_down: self.shutdown.is_some(),
+            model: self.predicting.as_ref().map(|predicting| ModelView {
+                id: predicting.model,
+                corrected: predicting.corrections.len() as u32,
+                lately: predicting.record.lately(),
+            }),
+            models_failed: self.models_failed,
         }
     }
 
@@ -163,6 +187,7 @@ fn query_view(live: &crate::dispatcher::Live) -> QueryView {
         arrived: live.arrived,
         placed,
         cancelled,
+        predicted: live.expected.and_then(|expected| expected.predicted()),
     }
 }
 

@@ -276,6 +276,7 @@ mod tests {
                 kind: statement.kind,
                 class: ClassId(2),
                 slo: None,
+                traits: None,
             },
             cluster: None,
             arrived: Time::ZERO,
@@ -286,6 +287,7 @@ mod tests {
             rows: 3,
             bytes: 100,
             violated,
+            predicted: None,
         }
     }
 

@@ -59,6 +59,7 @@ fn event(number: u64, rng: &mut Rng) -> Event {
             kind: statement.kind,
             class: ClassId(rng.index(3) as u32),
             slo: Some(Span::from_secs(2)),
+            traits: None,
         }),
     }
 }

@@ -10,13 +10,15 @@ use punctual_core::cluster::Spec;
 use punctual_core::dispatcher::Dispatcher;
 use punctual_core::event::{Command, Event, LossCause, Outcome};
 use punctual_core::fingerprint::Fingerprint;
-use punctual_core::id::{ClassId, ClusterId, Generation, QueryId, SessionId, Units};
+use punctual_core::id::{ClassId, ClusterId, Generation, ModelId, QueryId, SessionId, Units};
 use punctual_core::policy::Policy;
-use punctual_core::query::{Query, SqlState};
+use punctual_core::predict::features::FEATURES;
+use punctual_core::query::{Query, SqlState, Traits};
 use punctual_core::rng::Rng;
 use punctual_core::route::Routing;
 use punctual_core::statement::Kind;
 use punctual_core::time::{Span, Time};
+use punctual_sim::scenario::models;
 
 /// Draws nonsense. Ids come from a handful, so that they meet.
 struct Nonsense(Rng);
@@ -61,6 +63,7 @@ impl Nonsense {
             retry_first: self.limit(),
             retry_most: self.limit(),
             decisions_kept: self.one_of(&[0, 3]),
+            min_modelled: self.limit(),
             max_clusters: self.one_of(&[0, 1, 5]),
         }
     }
@@ -85,7 +88,8 @@ impl Nonsense {
                 let class = ClassId(self.one_of(&[0, 1, 2, 5, u32::MAX]));
                 let slo = self.0.chance(0.5).then(|| self.limit());
                 let fingerprint = Fingerprint(0);
-                Event::Arrived(Query { id: query, session, fingerprint, kind: Kind::Select, class, slo })
+                let traits = self.traits();
+                Event::Arrived(Query { id: query, session, fingerprint, kind: Kind::Select, class, slo, traits })
             }
             10..=12 => Event::Bounced { query, cluster },
             13..=20 => Event::Finished { query, outcome: self.outcome(), pinned: self.0.chance(0.3) },
@@ -100,8 +104,14 @@ impl Nonsense {
             33..=34 => Event::DrainWanted { cluster },
             35 if self.0.chance(0.1) => Event::ShutdownWanted { within: self.limit() },
             36 => Event::PolicyAdopted(Box::new(self.policy())),
+            37 => Event::ModelAdopted(ModelId(self.below(4))),
             _ => Event::Woke,
         }
+    }
+
+    fn traits(&mut self) -> Option<Box<Traits>> {
+        let value = self.one_of(&[0.0, 1.0, f32::NAN, f32::INFINITY, f32::MIN]);
+        self.0.chance(0.8).then(|| Box::new(Traits { text: 0, features: [value; FEATURES] }))
     }
 
     fn outcome(&mut self) -> Outcome {
@@ -125,6 +135,7 @@ fn whatever_it_is_told_the_dispatcher_keeps_its_invariants_and_ends_each_query_o
     for seed in 0..2_000 {
         let mut nonsense = Nonsense(Rng::numbered(seed, 3 << 32));
         let mut dispatcher = Dispatcher::new(seed, nonsense.policy());
+        models::provide(&mut dispatcher);
         let (mut now, mut live) = (Time::ZERO, BTreeSet::new());
         for number in 0..150 {
             now = nonsense.step(now);

@@ -17,7 +17,7 @@ fn everything_that_must_hold_holds_in_thousands_of_random_scenarios() {
 }
 
 /// Every kind of event, command, reason and end.
-const KINDS: [&str; 44] = [
+const KINDS: [&str; 46] = [
     "Abandon: ClusterLost",
     "Abandon: DrainEnded",
     "Abandon: WillNotStop",
@@ -41,6 +41,8 @@ const KINDS: [&str; 44] = [
     "Finished: Failed",
     "Finished: Lost",
     "PolicyAdopted",
+    "ModelAdopted",
+    "predicted",
     "Recall",
     "Record",
     "Refuse: Cancelled",

@@ -65,9 +65,7 @@ impl Dispatcher {
     pub(super) fn cluster_ran_away(&mut self, id: ClusterId, generation: Generation, commands: &mut Vec<Command>) {
         let current = self.is_current(id, generation);
         match self.clusters.get_mut(&id) {
-            Some(cluster)
-                if current && cluster.spec.killable && matches!(cluster.phase, Phase::Ready | Phase::Draining) =>
-            {
+            Some(cluster) if current && cluster.spec.killable && cluster.is_open() => {
                 cluster.ran_away = true;
                 cluster.judge(self.now);
             }
@@ -81,7 +79,7 @@ impl Dispatcher {
     pub(super) fn cluster_burns(&mut self, id: ClusterId, generation: Generation, burns: bool) {
         let current = self.is_current(id, generation);
         match self.clusters.get_mut(&id) {
-            Some(cluster) if current && matches!(cluster.phase, Phase::Ready | Phase::Draining) => {
+            Some(cluster) if current && cluster.is_open() => {
                 cluster.burns = burns;
                 cluster.judge(self.now);
             }
@@ -206,6 +204,9 @@ impl Dispatcher {
         self.clear_phase_limit(id);
         let stepped = self.clusters.get_mut(&id).is_some_and(|cluster| cluster.step(step, self.now));
         self.set_phase_limit(id);
+        if stepped && step != Step::Drain {
+            self.follow_cluster(id);
+        }
         stepped
     }
 

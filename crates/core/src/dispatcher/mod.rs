@@ -15,6 +15,7 @@
 //! [`Policy::max_waiting`], running ones and pins by the clusters' seats, timers by one for each of those.
 
 mod clusters;
+mod predicting;
 mod queries;
 #[cfg(test)]
 mod tests;
@@ -29,12 +30,13 @@ use crate::cluster::{Cluster, Phase, Seat};
 use crate::event::{Command, Event};
 use crate::id::{ClassId, ClusterId, Generation, QueryId, SessionId};
 use crate::policy::Policy;
-use crate::query::Query;
+use crate::query::{Predicted, Query};
 use crate::rng::{Rng, Stream};
 use crate::route::{Candidate, Router, Why};
 use crate::tally::Tally;
 use crate::time::{Span, Time};
 
+pub(crate) use predicting::{Expected, Predicting};
 pub(crate) use timers::Due;
 
 /// Clusters that are gone and still shown.
@@ -58,6 +60,12 @@ pub struct Dispatcher {
     pub(crate) decisions: VecDeque<Decision>,
     pub(crate) shutdown: Option<Time>,
     pub(crate) kept_over: KeptOver,
+    /// The model in force with what it follows.
+    pub(crate) predicting: Option<Box<Predicting>>,
+    #[serde(skip)]
+    models: predicting::Models,
+    /// Models given up because following them failed.
+    pub(crate) models_failed: u64,
     next_cluster: u32,
     next_seq: u64,
     pub(crate) senseless: u64,
@@ -81,6 +89,8 @@ pub(crate) struct Live {
     pub(crate) state: LiveState,
     /// Starts of clusters that could not take it.
     pub(crate) tried: Vec<(ClusterId, Generation)>,
+    /// What is expected of it where it runs.
+    pub(crate) expected: Option<Expected>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -127,6 +137,8 @@ pub struct Decision {
     pub why: Why,
     /// How long it had waited.
     pub waited: Span,
+    /// What is expected of it there, if a model is in force.
+    pub predicted: Option<Predicted>,
     /// The clusters that had room, in the order of their ids, without those where something will not stop unless it is so
     /// everywhere; empty for a pinned session.
     pub candidates: Vec<Candidate>,
@@ -159,6 +171,9 @@ impl Dispatcher {
             decisions: VecDeque::new(),
             shutdown: None,
             kept_over: KeptOver::default(),
+            predicting: None,
+            models: predicting::Models::default(),
+            models_failed: 0,
             next_cluster: 0,
             next_seq: 0,
             senseless: 0,
@@ -187,6 +202,7 @@ impl Dispatcher {
             Event::DrainWanted { cluster } => self.drain(cluster, commands),
             Event::ShutdownWanted { within } => self.shut_down(within),
             Event::PolicyAdopted(policy) => self.adopt(*policy),
+            Event::ModelAdopted(model) => self.model_adopted(model),
             Event::Woke => {}
         }
         self.place_waiting(commands);

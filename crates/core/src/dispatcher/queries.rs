@@ -51,7 +51,7 @@ impl Dispatcher {
         self.waiting[seat as usize].insert(seq, id);
         self.timers.insert((until, Due::WaitLimit(id)));
         let state = LiveState::Waiting { until };
-        self.live.insert(id, Live { query, arrived: self.now, seq, state, tried: Vec::new() });
+        self.live.insert(id, Live { query, arrived: self.now, seq, state, tried: Vec::new(), expected: None });
     }
 
     fn refuse_if_it_cannot_wait(&mut self, id: QueryId, seat: Seat, commands: &mut Vec<Command>) {
@@ -145,10 +145,18 @@ impl Dispatcher {
         let seat = cluster.idle_pins.remove(&session).unwrap_or(seat_of(live.query.class));
         cluster.enter(id, seat, self.now);
         commands.push(Command::Run { query: id, cluster: to });
-        let waited = self.now.since(live.arrived);
-        let decision =
-            Decision { at: self.now, query: id, class: live.query.class, cluster: to, why, waited, candidates: open };
-        self.decisions.push_back(decision);
+        self.expect(id, to, self.now);
+        let Some(live) = self.live.get(&id) else { return };
+        self.decisions.push_back(Decision {
+            at: self.now,
+            query: id,
+            class: live.query.class,
+            cluster: to,
+            why,
+            waited: self.now.since(live.arrived),
+            predicted: live.expected.and_then(|expected| expected.predicted()),
+            candidates: open,
+        });
         while self.decisions.len() > self.policy.decisions_kept as usize {
             self.decisions.pop_front();
         }
@@ -174,6 +182,7 @@ impl Dispatcher {
         let hold = self.sessions.get(&session).filter(|hold| hold.query == Some(id));
         let pinned = hold.is_some_and(|hold| hold.pin.is_some());
         self.leave_seat(id, None);
+        self.forget_expected(id, from);
         if cancelled {
             self.refuse(id, Refusal::Cancelled, commands);
         } else if pinned {
@@ -360,6 +369,7 @@ impl Dispatcher {
     fn end(&mut self, id: QueryId, status: Status, traces: Traces, commands: &mut Vec<Command>) {
         self.leave_queue(id);
         let Some(live) = self.live.remove(&id) else { return };
+        self.learn(&live, status);
         let session = live.query.session;
         if let Some(hold) = self.sessions.get_mut(&session)
             && hold.query == Some(id)
@@ -381,6 +391,7 @@ impl Dispatcher {
             tally.count(status, late);
         }
         commands.push(Command::Record(Box::new(Ended {
+            predicted: live.expected.and_then(|expected| expected.predicted()),
             query: live.query,
             cluster,
             arrived: live.arrived,

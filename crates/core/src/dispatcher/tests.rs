@@ -57,6 +57,7 @@ fn query(id: u64, session: u64) -> Query {
         kind: Kind::Select,
         class: DEFAULT,
         slo: Some(Span::from_secs(3)),
+        traits: None,
     }
 }
 

@@ -52,6 +52,7 @@ fn query(number: u64, sql: &str) -> (Query, String) {
         kind: statement.kind,
         class: ClassId(2),
         slo: Some(Span::from_millis(1_500)),
+        traits: None,
     };
     (query, sql.to_owned())
 }

@@ -242,6 +242,7 @@ pub(crate) mod tests {
             kind: Kind::Select,
             class: DEFAULT,
             slo: Some(Span::from_secs(2)),
+            traits: None,
         };
         let ended = Ended {
             query,
@@ -254,6 +255,7 @@ pub(crate) mod tests {
             rows: 5,
             bytes: 60,
             violated: Some(true),
+            predicted: None,
         };
         let about = About {
             user: "ada".into(),

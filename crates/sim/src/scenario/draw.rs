@@ -12,7 +12,7 @@ use punctual_core::rng::Rng;
 use punctual_core::route::Routing;
 use punctual_core::time::{Span, Time};
 
-use super::Scenario;
+use super::{Scenario, models};
 use crate::workload::{Batched, Mix, Pattern, Phase, Share, Size};
 use crate::world::Conditions;
 
@@ -88,6 +88,7 @@ fn policy(dice: &mut Dice) -> Policy {
         retry_first: dice.span(0.01, 2.0),
         retry_most: dice.span(0.1, 10.0),
         decisions_kept: dice.one_of(&[0, 1, 10, 100]),
+        min_modelled: dice.one_of(&[Span::ZERO, Span::from_millis(50), Span::from_secs(1)]),
         max_clusters: dice.one_of(&[1, 4, 8]),
     }
 }
@@ -182,6 +183,13 @@ fn script(dice: &mut Dice, horizon: Span, policy: &Policy) -> Vec<(Time, Event)>
         let mut other = self::policy(dice);
         other.classes.truncate(policy.classes.len());
         script.push((dice.at(horizon), Event::PolicyAdopted(Box::new(other))));
+    }
+    if dice.sometimes(0.4) {
+        for _ in 0..=dice.0.below(2) {
+            let at = if dice.sometimes(0.5) { Time::ZERO } else { dice.at(horizon) };
+            let model = if dice.sometimes(0.1) { models::UNKNOWN } else { dice.one_of(&models::KNOWN) };
+            script.push((at, Event::ModelAdopted(model)));
+        }
     }
     // Some are shut down in the middle, the others once all has long been quiet: clusters that keep dying are started
     // again for ever.

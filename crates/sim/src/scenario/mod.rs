@@ -9,6 +9,7 @@
 mod bill;
 mod draw;
 mod many;
+pub mod models;
 mod seen;
 mod shrink;
 mod watch;
@@ -117,10 +118,16 @@ pub fn run(scenario: &Scenario) -> Result<Report, Box<Failure>> {
 }
 
 impl Scenario {
+    fn dispatcher(&self) -> Dispatcher {
+        let mut dispatcher = Dispatcher::new(self.seed, self.policy.clone());
+        models::provide(&mut dispatcher);
+        dispatcher
+    }
+
     fn start(&self) -> Run<impl Iterator<Item = Arrival> + use<>> {
         let workload = generate(self.seed, &self.pattern, &self.mix, self.horizon);
         let world = World::new(self.seed, self.conditions.clone(), self.script.clone());
-        Run::new(Dispatcher::new(self.seed, self.policy.clone()), workload, world)
+        Run::new(self.dispatcher(), workload, world)
     }
 }
 
@@ -190,10 +197,11 @@ fn same_cost(reference: f64, cost: f64) -> Result<(), String> {
 
 /// The journal gives the same commands again and ends in the same state, from its start and from the checkpoint.
 fn replays(scenario: &Scenario, record: &Recording, end: &Dispatcher) -> Result<(), String> {
-    let start = Dispatcher::new(scenario.seed, scenario.policy.clone());
-    let mut from = vec![("the start", start, &record.entries[..])];
+    let mut from = vec![("the start", scenario.dispatcher(), &record.entries[..])];
     if let Some((index, bytes)) = &record.checkpoint {
-        let checkpoint = postcard::from_bytes(bytes).map_err(|error| format!("a checkpoint does not read: {error}"))?;
+        let mut checkpoint =
+            postcard::from_bytes(bytes).map_err(|error| format!("a checkpoint does not read: {error}"))?;
+        models::provide(&mut checkpoint);
         from.push(("a checkpoint", checkpoint, &record.entries[*index..]));
     }
     for (name, checkpoint, entries) in from {

@@ -14,6 +14,9 @@ pub(super) fn count(seen: &mut Seen, event: &Event, commands: &[Command]) {
         *seen.entry(command_name(command)).or_default() += 1;
         if let Command::Record(ended) = command {
             *seen.entry(ended.status.name()).or_default() += 1;
+            if ended.predicted.is_some() {
+                *seen.entry("predicted").or_default() += 1;
+            }
         }
     }
 }
@@ -38,6 +41,7 @@ fn event_name(event: &Event) -> &'static str {
         Event::DrainWanted { .. } => "DrainWanted",
         Event::ShutdownWanted { .. } => "ShutdownWanted",
         Event::PolicyAdopted(_) => "PolicyAdopted",
+        Event::ModelAdopted(_) => "ModelAdopted",
         Event::Woke => "Woke",
     }
 }

@@ -232,7 +232,11 @@ impl Watch {
                     known.burns = *burns;
                 }
             }
-            Event::Finished { .. } | Event::ClusterWanted(_) | Event::ShutdownWanted { .. } | Event::Woke => {}
+            Event::Finished { .. }
+            | Event::ClusterWanted(_)
+            | Event::ShutdownWanted { .. }
+            | Event::ModelAdopted(_)
+            | Event::Woke => {}
         }
     }
 

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use punctual_core::event::{Event, Outcome};
 use punctual_core::id::{QueryId, SessionId};
-use punctual_core::query::Query;
+use punctual_core::predict::features::FEATURES;
+use punctual_core::query::{Query, Traits};
 use punctual_core::time::{Span, Time};
 
 use super::{Due, World};
@@ -72,7 +73,9 @@ impl World {
             self.agenda.add(now + after, Due::Vanishes(session));
         }
         let Ask { class, slo, fingerprint, kind, .. } = ask;
-        self.inbox.push_back(Event::Arrived(Query { id, session, fingerprint, kind, class, slo }));
+        // There is no text: what is alike in its fingerprint is alike in its text.
+        let traits = Some(Box::new(Traits { text: fingerprint.0, features: [0.0; FEATURES] }));
+        self.inbox.push_back(Event::Arrived(Query { id, session, fingerprint, kind, class, slo, traits }));
     }
 
     /// A client is gone. What it had running goes on until it is told to stop.

@@ -174,7 +174,7 @@ impl Teller {
             }
         };
         self.queries.insert(id, name.to_owned());
-        Event::Arrived(Query { id, session, fingerprint: Fingerprint(0), kind: Kind::Select, class, slo })
+        Event::Arrived(Query { id, session, fingerprint: Fingerprint(0), kind: Kind::Select, class, slo, traits: None })
     }
 
     fn query_event(&self, query: QueryId, verb: &str, pinned: bool) -> Event {

@@ -54,6 +54,7 @@ impl Play {
                 kind: Kind::Select,
                 class: DEFAULT,
                 slo: Some(Span::from_secs(1)),
+                traits: None,
             };
             self.happens(writer, Event::Arrived(query));
             if number >= 3 {
@@ -337,6 +338,7 @@ fn no_text_user_or_name_of_a_client_is_in_a_journal() {
         kind: Kind::Select,
         class: DEFAULT,
         slo: None,
+        traits: None,
     };
     let payload = segment::triple(Time::ZERO, &Event::Arrived(query), &[]).unwrap();
     assert!(payload.len() < 16, "{payload:?}");

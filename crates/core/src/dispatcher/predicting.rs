@@ -1,0 +1,231 @@
+//! What the dispatcher expects of queries: a model follows what runs where, and learns from what ends.
+//!
+//! ```text
+//!   placed ──▶ look: how long, among those that run there ──▶ evidence, history
+//!   ended  ──▶ leaves the scene; corrections and record learn from it
+//! ```
+//!
+//! A model never blocks a query. The dispatcher runs the same without one; and if one fails, it is given up, which is
+//! counted, until another is adopted.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Dispatcher, Live, LiveState};
+use crate::class;
+use crate::id::{ClusterId, ModelId, QueryId, Units};
+use crate::math;
+use crate::predict::correction::Corrections;
+use crate::predict::distribution::{Prediction, Z90};
+use crate::predict::model::Model;
+use crate::predict::predictor::{Look, Predictor, Profile};
+use crate::predict::record::Record;
+use crate::query::{Predicted, Query, Status};
+use crate::time::{Span, Time};
+
+/// Models kept at hand: the one in force, those that may follow, and those that a replay comes back to.
+const AT_HAND: usize = 4;
+
+/// Models that may be adopted. They are no part of the state: a checkpoint names the one in force, and whoever reads it
+/// provides it again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Models(Vec<(ModelId, Arc<Model>)>);
+
+impl PartialEq for Models {
+    fn eq(&self, _: &Models) -> bool {
+        true
+    }
+}
+
+impl Models {
+    fn find(&self, id: ModelId) -> Option<Arc<Model>> {
+        self.0.iter().find(|(known, _)| *known == id).map(|(_, model)| Arc::clone(model))
+    }
+}
+
+/// A model in force with all that it follows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Predicting {
+    pub(crate) model: ModelId,
+    pub(crate) predictor: Predictor,
+    pub(crate) corrections: Corrections,
+    pub(crate) record: Record,
+    #[serde(skip)]
+    spare: Spare,
+}
+
+/// Room for a look, kept from one to the next. It is no part of the state.
+#[derive(Debug, Default)]
+struct Spare(Option<Look>);
+
+impl Clone for Spare {
+    fn clone(&self) -> Spare {
+        Spare::default()
+    }
+}
+
+impl PartialEq for Spare {
+    fn eq(&self, _: &Spare) -> bool {
+        true
+    }
+}
+
+/// What was expected of a query when it was placed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Expected {
+    /// What the model said.
+    by_model: Prediction,
+    /// The same, corrected by what had ended.
+    prediction: Prediction,
+    /// ln of the seconds that it would take alone.
+    alone: f64,
+}
+
+impl Expected {
+    /// In times; None if it is no number.
+    pub(crate) fn predicted(&self) -> Option<Predicted> {
+        let seconds = [self.prediction.median(), self.prediction.upper(), math::exp(self.alone)];
+        let [p50, p90, isolated] = seconds.map(Span::from_secs_f64);
+        seconds.iter().all(|seconds| seconds.is_finite()).then_some(Predicted { p50, p90, isolated })
+    }
+}
+
+impl Dispatcher {
+    /// Puts a model at hand, so that [`Event::ModelAdopted`](crate::Event::ModelAdopted) can put it in force. Decides
+    /// nothing by itself.
+    pub fn provide(&mut self, id: ModelId, model: Arc<Model>) {
+        self.models.0.retain(|(known, _)| *known != id);
+        if self.models.0.len() >= AT_HAND {
+            let in_force = self.model();
+            let oldest = self.models.0.iter().position(|(known, _)| Some(*known) != in_force);
+            oldest.map(|at| self.models.0.remove(at));
+        }
+        self.models.0.push((id, model));
+    }
+
+    /// The model in force, whether it is at hand or not.
+    pub fn model(&self) -> Option<ModelId> {
+        self.predicting.as_ref().map(|predicting| predicting.model)
+    }
+
+    /// Puts a model in force. It knows of what runs already, but nothing of how it went lately.
+    pub(super) fn model_adopted(&mut self, id: ModelId) {
+        let Some(model) = self.models.find(id) else { return self.makes_no_sense() };
+        self.predicting = Some(Box::new(Predicting {
+            model: id,
+            predictor: Predictor::new(&model),
+            corrections: Corrections::default(),
+            record: Record::default(),
+            spare: Spare::default(),
+        }));
+        let open: Vec<ClusterId> = self.clusters.values().filter(|cluster| cluster.is_open()).map(|c| c.id).collect();
+        open.into_iter().for_each(|cluster| self.follow_cluster(cluster));
+        let mut running: Vec<(Time, QueryId, ClusterId)> = Vec::new();
+        for (query, live) in &mut self.live {
+            live.expected = None;
+            if let LiveState::Running { cluster, placed, .. } = live.state {
+                running.push((placed, *query, cluster));
+            }
+        }
+        running.sort();
+        running.into_iter().for_each(|(placed, query, cluster)| self.expect(query, cluster, placed));
+    }
+
+    /// A cluster is ready, with nothing on it, or it has gone.
+    pub(super) fn follow_cluster(&mut self, id: ClusterId) {
+        let Some(cluster) = self.clusters.get(&id) else { return };
+        let (open, size) = (cluster.is_open(), cluster.spec.units);
+        self.guarded(|predicting, model| match open {
+            true => predicting.predictor.open(model, id, size),
+            false => predicting.predictor.close(id),
+        });
+    }
+
+    /// A query was placed: what is to be expected of it there?
+    pub(super) fn expect(&mut self, id: QueryId, on: ClusterId, placed: Time) {
+        let (Some(live), Some(cluster)) = (self.live.get(&id), self.clusters.get(&on)) else { return };
+        if live.query.class == class::CONTROL || self.predicting.is_none() {
+            return;
+        }
+        let Some(profile) = profile(&live.query) else { return };
+        let (size, least) = (cluster.spec.units, self.policy.min_modelled);
+        let expected = self.guarded(|predicting, model| predicting.place(model, placed, &profile, (on, size), least));
+        if let Some(live) = self.live.get_mut(&id) {
+            live.expected = expected.flatten();
+        }
+    }
+
+    /// A query that was placed did not run after all.
+    pub(super) fn forget_expected(&mut self, id: QueryId, on: ClusterId) {
+        let now = self.now;
+        if let Some(live) = self.live.get_mut(&id) {
+            live.expected = None;
+        }
+        self.guarded(|predicting, _| predicting.predictor.leave(now, on, id, false));
+    }
+
+    /// A query has ended: what does that say of what was expected?
+    pub(super) fn learn(&mut self, live: &Live, status: Status) {
+        let LiveState::Running { cluster: on, placed, .. } = live.state else { return };
+        let (id, now, finished) = (live.query.id, self.now, status == Status::Finished);
+        let size = self.clusters.get(&on).map(|cluster| cluster.spec.units);
+        self.guarded(|predicting, _| {
+            predicting.predictor.leave(now, on, id, finished);
+            let (Some(expected), Some(size)) = (live.expected, size) else { return };
+            let (kind, seconds) = ((live.query.fingerprint, size), now.since(placed).secs_f64());
+            predicting.corrections.learn(now, kind, expected.by_model, seconds, finished);
+            if finished {
+                predicting.record.note(expected.prediction, seconds);
+            }
+        });
+    }
+
+    /// Does something with the model in force. If that fails, or the model is not at hand, none is in force any longer.
+    fn guarded<R>(&mut self, act: impl FnOnce(&mut Predicting, &Model) -> R) -> Option<R> {
+        let mut predicting = self.predicting.take()?;
+        let model = self.models.find(predicting.model);
+        let done = model.and_then(|model| catch_unwind(AssertUnwindSafe(|| act(&mut predicting, &model))).ok());
+        match done {
+            Some(_) => self.predicting = Some(predicting),
+            None => self.models_failed += 1,
+        }
+        done
+    }
+}
+
+impl Predicting {
+    /// Expects and follows a query that is placed. One that Stage expects to be done within `least` is not followed: it
+    /// is gone before it matters to others. None if what comes out is no number.
+    fn place(
+        &mut self,
+        model: &Model,
+        now: Time,
+        query: &Profile,
+        (on, size): (ClusterId, Units),
+        least: Span,
+    ) -> Option<Expected> {
+        let alone = model.stage().alone(&query.features, query.shape, query.text, size);
+        let by_stage = Prediction::new(alone.ln, Z90 * alone.spread);
+        let by_model = if by_stage.upper() < least.secs_f64() {
+            by_stage
+        } else {
+            let look = self.spare.0.get_or_insert_with(|| Look::new(model));
+            self.predictor.look(model, now, query, &[on], look);
+            self.predictor.place(model, look, on).then(|| look.newcomer(0))?
+        };
+        let prediction = self.corrections.correct(query.shape, size, by_model);
+        let sound = |prediction: Prediction| prediction.ln_median().is_finite() && prediction.spread().is_finite();
+        (sound(by_model) && sound(prediction)).then_some(Expected { by_model, prediction, alone: alone.ln })
+    }
+}
+
+/// The query as the predictor sees it; None if it was not read for that.
+fn profile(query: &Query) -> Option<Profile> {
+    let traits = query.traits.as_ref()?;
+    Some(Profile { id: query.id, shape: query.fingerprint, text: traits.text, features: traits.features })
+}
+
+#[cfg(test)]
+mod tests;
