@@ -28,8 +28,10 @@ use crate::http;
 use crate::journal::{self, JournalError};
 use crate::link::{Link, Snapshot};
 use crate::metrics::Metrics;
+use crate::model::file::{self, Opened};
+use crate::model::renewal::Renewal;
 use crate::provider::Providers;
-use crate::settings::Settings;
+use crate::settings::{Prediction, Settings};
 
 /// What of the time to shut down in is kept for stopping clusters by force and for the last words to clients, at most.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -90,6 +92,7 @@ pub struct Gateway {
     front: Arc<door::Shared>,
     listening: JoinHandle<()>,
     serving: Option<JoinHandle<()>>,
+    learning: Option<JoinHandle<()>>,
 }
 
 impl Gateway {
@@ -107,12 +110,7 @@ impl Gateway {
         let clock = Clock::start();
         let history =
             history::Writer::start(&settings.history, history::Options::default()).map_err(GatewayError::History)?;
-        let opening = journal::Opening {
-            build: BUILD.to_owned(),
-            seed: settings.seed,
-            model: String::new(),
-            started: clock.now(),
-        };
+        let opening = journal::Opening { build: BUILD.to_owned(), seed: settings.seed, started: clock.now() };
         let journal = journal::Writer::start(&settings.journal, opening).map_err(GatewayError::Journal)?;
         let metrics = Arc::new(Metrics::new());
         let fallback = Fallback::new(settings.policy.wait_limit);
@@ -124,8 +122,10 @@ impl Gateway {
             settings.clusters.iter().map(|cluster| (cluster.spec.name.clone(), cluster.kind.clone())).collect();
         let (providers, notices) = Providers::new(kinds, settings.door.clone(), settings.policy.cancel_grace);
         let records = Records { history: Some(history.recorder()), journal: Some(journal), metrics: metrics.clone() };
+        let model = model(&settings.prediction);
+        let predicts = model.is_some() || settings.prediction.retrain.is_some();
         let parts =
-            Parts { reports, stop: stop_events, providers, notices, records, fallback: fallback.clone(), clock };
+            Parts { reports, stop: stop_events, providers, notices, records, fallback: fallback.clone(), clock, model };
         let driver = tokio::spawn(Driver::new(settings.clone(), parts).run());
 
         let address = listener.local_addr().unwrap_or(settings.listen);
@@ -133,9 +133,16 @@ impl Gateway {
         let classes = settings.policy.classes.clone();
         let first = clock.now().micros() >> 4;
         let shared = door::Shared::new(settings.gateway, settings.door.clone(), classes, first, answers, fallback);
-        let front = Arc::new(shared);
+        let front = Arc::new(if predicts { shared.predicting(history.key()) } else { shared });
         let listening = tokio::spawn(door::serve(listener, link.clone(), front.clone()));
         let http = http_listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let renewal = settings.prediction.retrain.map(|every| Renewal {
+            program: std::env::current_exe().unwrap_or_else(|_| "punctual".into()),
+            history: settings.history.dir.clone(),
+            model: settings.prediction.model.clone(),
+            every,
+        });
+        let learning = renewal.map(|renewal| tokio::spawn(renewal.run(link.clone(), metrics.clone())));
         let serving = http_listener.map(|listener| {
             let served = http::serve(listener, link.clone(), metrics, std::future::pending());
             tokio::spawn(async move {
@@ -144,7 +151,7 @@ impl Gateway {
                 }
             })
         });
-        Ok(Gateway { address, http, link, settings, stop, driver, history, front, listening, serving })
+        Ok(Gateway { address, http, link, settings, stop, driver, history, front, listening, serving, learning })
     }
 
     /// Waits until every cluster of the configuration is ready. `look` sees each snapshot on the way and may give up
@@ -173,6 +180,9 @@ impl Gateway {
     /// If the driver did not survive, or a cluster could not be stopped.
     pub async fn stop(self, within: Span) -> Result<Snapshot, GatewayError> {
         self.listening.abort();
+        if let Some(learning) = &self.learning {
+            learning.abort();
+        }
         let within = Duration::from_micros(within.micros());
         let (ends, last) = (tokio::time::Instant::now() + within, LAST_WORDS.min(within / 10));
         let to_finish = u64::try_from((within - last).as_micros()).unwrap_or(u64::MAX);
@@ -202,6 +212,24 @@ impl Gateway {
     /// Where history and journal are.
     pub fn records(&self) -> (PathBuf, PathBuf) {
         (self.settings.history.dir.clone(), self.settings.journal.dir.clone())
+    }
+}
+
+/// The model to begin with. A gateway without one is better than none: what is wrong with it is said.
+fn model(prediction: &Prediction) -> Option<Opened> {
+    let path = &prediction.model;
+    if !path.exists() {
+        return None;
+    }
+    match file::open(path) {
+        Ok(opened) => {
+            tracing::info!(model = %opened.id, file = %path.display(), "latencies are predicted");
+            Some(opened)
+        }
+        Err(cause) => {
+            tracing::error!("nothing is predicted: {cause}");
+            None
+        }
     }
 }
 

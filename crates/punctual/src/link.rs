@@ -17,6 +17,7 @@ use punctual_core::query::Query;
 use punctual_core::{Event, view::View};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::model::file::Opened;
 use crate::relay::Pool;
 
 /// Orders that a mailbox holds. A session is never owed more than a verdict, a cancel, a recall, an abandonment and a farewell
@@ -118,6 +119,8 @@ pub enum Report {
         /// Its connections.
         pool: Arc<Pool>,
     },
+    /// A model is there, to be put in force.
+    Model(Opened),
     /// A snapshot is wanted.
     Look {
         /// Where it goes.

@@ -38,6 +38,7 @@ pub struct Metrics {
     rows: Counter,
     bytes: Counter,
     decisions: Histogram,
+    trainings: ByClass,
     history_dropped: Counter,
     journal_dropped: Counter,
 }
@@ -84,6 +85,12 @@ impl Metrics {
                 // 1 µs, doubling, to 0.5 s.
                 Histogram::new(exponential_buckets(1e-6, 2.0, 20)),
             ),
+            trainings: kept(
+                add,
+                "model_trainings",
+                "Models learnt while the gateway ran, by outcome: adopted, kept (the one in force), failed",
+                Family::default(),
+            ),
             history_dropped: kept(
                 add,
                 "history_dropped",
@@ -109,6 +116,11 @@ impl Metrics {
         self.bytes.inc_by(ended.bytes);
     }
 
+    /// A model was learnt, or was to be: `adopted`, `kept` (the one in force), `failed`.
+    pub fn trained(&self, outcome: &str) {
+        self.trainings.get_or_create(&[("outcome", outcome.to_owned())]).inc();
+    }
+
     /// The dispatcher handled an event in this time.
     pub fn decision_took(&self, time: Duration) {
         self.decisions.observe(time.as_secs_f64());
@@ -132,6 +144,7 @@ impl Metrics {
         kept(&mut now, "up", "1 if the driver answers", gauge(u64::from(snapshot.is_some())));
         if let Some(snapshot) = snapshot {
             of_gateway(&mut now, snapshot);
+            of_model(&mut now, snapshot);
             of_classes(&mut now, snapshot);
             of_clusters(&mut now, snapshot);
         }
@@ -162,6 +175,30 @@ fn of_gateway(registry: &mut Registry, snapshot: &Snapshot) {
     kept(registry, "broken_invariants", "Invariants that were found broken", count(snapshot.broken));
     kept(registry, "degraded", "1 while the fallback decides", gauge(snapshot.degraded.into()));
     kept(registry, "shutting_down", "1 while no new queries are taken", gauge(view.shutting_down.into()));
+}
+
+/// How predictions did on the last queries that finished; no series while that is not known.
+fn of_model(registry: &mut Registry, snapshot: &Snapshot) {
+    let view = &snapshot.view;
+    kept(registry, "model", "1 while a model predicts latencies", gauge(u64::from(view.model.is_some())));
+    kept(registry, "models_failed", "Models given up because following them failed", count(view.models_failed));
+    let q_error = kept(
+        registry,
+        "prediction_q_error",
+        "How far off predicted medians were lately, as a factor, by quantile",
+        Family::<Labels<1>, Gauge<f64, AtomicU64>>::default(),
+    );
+    let mut plain = |name, help| kept(registry, name, help, Family::<Labels<0>, Gauge<f64, AtomicU64>>::default());
+    let coverage = plain("prediction_coverage_p90", "The share that ended below the predicted 90 % quantile lately");
+    let bias = plain("prediction_bias", "Latency by predicted median lately, in the median");
+    let drift = plain("prediction_drift", "1 if the world has drifted away from the model");
+    if let Some(lately) = view.model.and_then(|model| model.lately) {
+        q_error.get_or_create(&[("quantile", "0.5".to_owned())]).set(lately.q_error_p50);
+        q_error.get_or_create(&[("quantile", "0.9".to_owned())]).set(lately.q_error_p90);
+        coverage.get_or_create(&[]).set(lately.coverage_p90);
+        bias.get_or_create(&[]).set(lately.bias);
+        drift.get_or_create(&[]).set(f64::from(u8::from(lately.drifted)));
+    }
 }
 
 fn of_classes(registry: &mut Registry, snapshot: &Snapshot) {

@@ -29,6 +29,8 @@ pub struct Settings {
     pub history: History,
     /// Where events and commands are recorded.
     pub journal: Journal,
+    /// Where predictions come from.
+    pub prediction: Prediction,
     /// The rules of every decision.
     pub policy: Policy,
     /// The clusters to have from the start.
@@ -85,6 +87,15 @@ pub struct Journal {
     pub max_bytes: u64,
     /// How large a segment grows before the next begins, with a checkpoint.
     pub segment_bytes: u64,
+}
+
+/// Where predictions come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// The model's file: read at the start if it is there, and replaced by a better one.
+    pub model: PathBuf,
+    /// How often a new model is learnt from history; None: never.
+    pub retrain: Option<Span>,
 }
 
 /// A cluster of the configuration.

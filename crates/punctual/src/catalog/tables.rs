@@ -6,10 +6,11 @@
 use std::fmt::Write;
 
 use punctual_core::id::{ClassId, ClusterId, QueryId, Units};
+use punctual_core::predict::record::Lately;
 use punctual_core::query::Status;
 use punctual_core::route::Candidate;
 use punctual_core::time::{Span, Time};
-use punctual_core::view::{QueryView, View};
+use punctual_core::view::{ModelView, QueryView, View};
 
 use super::stamp::timestamp;
 use crate::link::{About, Snapshot};
@@ -86,7 +87,7 @@ const fn column(name: &'static str, kind: ColumnKind, what: &'static str) -> Col
 use ColumnKind::{Bool, Float8, Int8, Text, Timestamptz};
 
 /// The tables of the schema.
-pub(crate) static TABLES: [&Table; 4] = [&QUERIES, &CLUSTERS, &CLASSES, &DECISIONS];
+pub(crate) static TABLES: [&Table; 5] = [&QUERIES, &CLUSTERS, &CLASSES, &DECISIONS, &MODEL];
 
 /// `punctual.queries`.
 pub(crate) static QUERIES: Table = Table {
@@ -109,6 +110,12 @@ pub(crate) static QUERIES: Table = Table {
         column("late", Bool, "True if it is late already; null if it never is."),
         column("cluster", Text, "The name of its cluster; null while it waits."),
         column("cluster_id", Int8, "The identity of its cluster; null while it waits."),
+        column(
+            "predicted_p50_s",
+            Float8,
+            "Seconds that it was expected to run, in the median; null if nothing was predicted.",
+        ),
+        column("predicted_p90_s", Float8, "The 90 % quantile of that."),
         column("fingerprint", Text, "The number of its shape."),
         column("shape", Text, "Its text without literals, at most 2,048 bytes."),
         column("sql", Text, "Its text, at most 2,048 bytes; null if another user sent it."),
@@ -161,6 +168,28 @@ pub(crate) static CLASSES: Table = Table {
     rows: classes,
 };
 
+/// `punctual.model`.
+pub(crate) static MODEL: Table = Table {
+    name: "model",
+    what: "The model that predicts, if one does, and how it did on the last queries that it predicted and that finished, 512 \
+           at most.",
+    columns: &[
+        column("model", Text, "The hash of its file."),
+        column("corrected", Int8, "Fingerprints on sizes whose predictions are corrected by what has ended."),
+        column("queries", Int8, "Queries that the other columns stand on."),
+        column("q_error_p50", Float8, "The median of how far off the predicted medians were, as a factor."),
+        column("q_error_p90", Float8, "The 90 % quantile of that."),
+        column("coverage_p90", Float8, "The share that ended below the predicted 90 % quantile: about 0.9."),
+        column("bias", Float8, "Latency by predicted median, in the median: about 1."),
+        column(
+            "drifted",
+            Bool,
+            "True if, over 64 queries at least, `coverage_p90` is below 0.8, or `bias` beyond a factor of 1.5.",
+        ),
+    ],
+    rows: model,
+};
+
 /// `punctual.decisions`.
 pub(crate) static DECISIONS: Table = Table {
     name: "decisions",
@@ -173,6 +202,13 @@ pub(crate) static DECISIONS: Table = Table {
         column("cluster_id", Int8, "The identity of that cluster."),
         column("why", Text, "Why there."),
         column("waited_s", Float8, "Seconds that it had waited."),
+        column(
+            "predicted_p50_s",
+            Float8,
+            "Seconds that it was expected to run there, in the median; null if nothing was predicted.",
+        ),
+        column("predicted_p90_s", Float8, "The 90 % quantile of that."),
+        column("isolated_s", Float8, "Seconds that it was expected to run there alone, in the median."),
         column(
             "candidates",
             Text,
@@ -221,6 +257,8 @@ fn query_row(view: &View, query: &QueryView, about: Option<&About>, reader: Read
         query.query.slo.map_or(Cell::Null, |slo| Cell::Bool(age > slo)),
         cluster.map_or(Cell::Null, |cluster| cluster_name(view, cluster)),
         cluster.map_or(Cell::Null, |cluster| Cell::Int(cluster.0.into())),
+        query.predicted.map_or(Cell::Null, |predicted| seconds(predicted.p50)),
+        query.predicted.map_or(Cell::Null, |predicted| seconds(predicted.p90)),
         Cell::Text(query.query.fingerprint.to_string()),
         about.map_or(Cell::Null, |about| cut(&about.shape)),
         about.filter(may_read).map_or(Cell::Null, |about| cut(&about.text)),
@@ -277,10 +315,30 @@ fn decisions(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
             Cell::Int(decision.cluster.0.into()),
             Cell::Text(decision.why.to_string()),
             seconds(decision.waited),
+            decision.predicted.map_or(Cell::Null, |predicted| seconds(predicted.p50)),
+            decision.predicted.map_or(Cell::Null, |predicted| seconds(predicted.p90)),
+            decision.predicted.map_or(Cell::Null, |predicted| seconds(predicted.isolated)),
             Cell::Json(candidates(&decision.candidates)),
         ]
     };
     view.decisions.iter().map(row).collect()
+}
+
+fn model(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
+    let row = |model: &ModelView| {
+        let lately = |value: fn(&Lately) -> Cell| model.lately.as_ref().map_or(Cell::Null, value);
+        vec![
+            Cell::Text(model.id.to_string()),
+            Cell::Int(model.corrected.into()),
+            Cell::Int(model.lately.map_or(0, |lately| lately.queries.into())),
+            lately(|lately| Cell::Float(lately.q_error_p50)),
+            lately(|lately| Cell::Float(lately.q_error_p90)),
+            lately(|lately| Cell::Float(lately.coverage_p90)),
+            lately(|lately| Cell::Float(lately.bias)),
+            lately(|lately| Cell::Bool(lately.drifted)),
+        ]
+    };
+    snapshot.view.model.iter().map(row).collect()
 }
 
 /// Numbers and truth values only, so that nothing needs to be escaped.

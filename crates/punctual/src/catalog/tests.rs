@@ -34,9 +34,9 @@ fn code(sql: &str) -> String {
 #[test]
 fn queries_show_where_they_are_and_since_when() {
     expect_test::expect![[r#"
-        query_id bigint | session_id bigint | status text | class text | kind text | user text | database text | application text | arrival timestamptz | started timestamptz | waited_s double precision | running_s double precision | slo_s double precision | late boolean | cluster text | cluster_id bigint | fingerprint text | shape text | sql text
-        281474976710658 | 281474976710658 | running | dashboards | select | ann | dev | psql | 2026-01-02 03:04:06.000000+00 | 2026-01-02 03:04:06.000000+00 | 0 | 2 | 1.5 | t | small | 0 | cd9a7f6170df316c | select ? | select 'ann''s'
-        281474976710659 | 281474976710659 | waiting | dashboards | select | bob | dev | psql | 2026-01-02 03:04:07.000000+00 | null | 1 | null | 1.5 | f | null | null | cd9a7f6170df316c | select ? | null
+        query_id bigint | session_id bigint | status text | class text | kind text | user text | database text | application text | arrival timestamptz | started timestamptz | waited_s double precision | running_s double precision | slo_s double precision | late boolean | cluster text | cluster_id bigint | predicted_p50_s double precision | predicted_p90_s double precision | fingerprint text | shape text | sql text
+        281474976710658 | 281474976710658 | running | dashboards | select | ann | dev | psql | 2026-01-02 03:04:06.000000+00 | 2026-01-02 03:04:06.000000+00 | 0 | 2 | 1.5 | t | small | 0 | null | null | cd9a7f6170df316c | select ? | select 'ann''s'
+        281474976710659 | 281474976710659 | waiting | dashboards | select | bob | dev | psql | 2026-01-02 03:04:07.000000+00 | null | 1 | null | 1.5 | f | null | null | null | null | cd9a7f6170df316c | select ? | null
     "#]].assert_eq(&ask("select * from punctual.queries order by query_id"));
 }
 
@@ -66,9 +66,9 @@ fn decisions_show_their_evidence() {
     "#]]
     .assert_eq(&ask("table_is_not_a_word"));
     expect_test::expect![[r#"
-        at timestamptz | query_id bigint | class text | cluster text | cluster_id bigint | why text | waited_s double precision | candidates text
-        2026-01-02 03:04:05.000000+00 | 281474976710657 | dashboards | small | 0 | the only cluster with room | 0 | [{"cluster_id":0,"size":1,"outstanding":0,"slots":1,"awake":false}]
-        2026-01-02 03:04:06.000000+00 | 281474976710658 | dashboards | small | 0 | the only cluster with room | 0 | [{"cluster_id":0,"size":1,"outstanding":0,"slots":1,"awake":true}]
+        at timestamptz | query_id bigint | class text | cluster text | cluster_id bigint | why text | waited_s double precision | predicted_p50_s double precision | predicted_p90_s double precision | isolated_s double precision | candidates text
+        2026-01-02 03:04:05.000000+00 | 281474976710657 | dashboards | small | 0 | the only cluster with room | 0 | null | null | null | [{"cluster_id":0,"size":1,"outstanding":0,"slots":1,"awake":false}]
+        2026-01-02 03:04:06.000000+00 | 281474976710658 | dashboards | small | 0 | the only cluster with room | 0 | null | null | null | [{"cluster_id":0,"size":1,"outstanding":0,"slots":1,"awake":true}]
     "#]].assert_eq(&ask("select * from Punctual.Decisions"));
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 use punctual_core::dispatcher::Decision;
 use punctual_core::id::QueryId;
-use punctual_core::query::Ended;
+use punctual_core::query::{Ended, Predicted};
 use punctual_core::time::{Span, Time};
 use punctual_core::view::View;
 use punctual_core::{BUILD, Command, Event};
@@ -123,6 +123,12 @@ impl Story {
             };
             let cluster = self.name(decision.cluster.0);
             let _ = writeln!(text, "  {waited}, placed on cluster {cluster}: {}", decision.why);
+            if let Some(Predicted { p50, p90, isolated }) = decision.predicted {
+                let _ = writeln!(
+                    text,
+                    "    expected to take {p50} there, {p90} at most nine times of ten, {isolated} alone"
+                );
+            }
             for candidate in &decision.candidates {
                 let _ = writeln!(
                     text,

@@ -88,7 +88,7 @@ const fn key(name: &'static str, kind: Kind, fallback: Fallback, what: &'static 
 }
 
 /// The tables of the file.
-pub(super) static TABLES: [&Table; 6] = [&GATEWAY, &HISTORY, &JOURNAL, &POLICY, &CLASS, &CLUSTER];
+pub(super) static TABLES: [&Table; 7] = [&GATEWAY, &HISTORY, &JOURNAL, &PREDICTION, &POLICY, &CLASS, &CLUSTER];
 
 /// `[gateway]`.
 pub(super) static GATEWAY: Table = Table {
@@ -197,6 +197,35 @@ pub(super) static JOURNAL: Table = Table {
             Bytes { least: MIB, most: TIB },
             Is("\"64MiB\""),
             "How large a segment grows before the next begins, with a checkpoint. At most half of `max_bytes`.",
+        ),
+    ],
+};
+
+/// `[prediction]`.
+pub(super) static PREDICTION: Table = Table {
+    name: "prediction",
+    list: false,
+    what: "How latencies are predicted, from a model that was learnt from history.",
+    keys: &[
+        key(
+            "model",
+            Path,
+            Said("`punctual.model` in `gateway.state_dir`"),
+            "The model, as `punctual train` writes it. Without the file, nothing is predicted until there is one.",
+        ),
+        key(
+            "retrain",
+            Duration { least: Span::from_secs(60), most: YEAR },
+            Said("never"),
+            "How often a model is learnt from `history`, in the background. It takes the place of `model` if it is better \
+             on the newest queries, which it has not learnt from.",
+        ),
+        key(
+            "min_modelled",
+            Duration { least: NOTHING, most: DAY },
+            Is("\"50ms\""),
+            "Queries that take less than this alone, nine times of ten, are predicted as if they ran alone, and count for \
+             nothing in the predictions of others.",
         ),
     ],
 };

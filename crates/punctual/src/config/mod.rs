@@ -41,7 +41,9 @@ pub use error::{ConfigError, Problem};
 pub use keys::markdown;
 pub(crate) use value::bytes_text;
 
-use crate::settings::{Cluster, ClusterKind, Door, Embedded, History, Journal, RecordSql, Settings, Tables};
+use crate::settings::{
+    Cluster, ClusterKind, Door, Embedded, History, Journal, Prediction, RecordSql, Settings, Tables,
+};
 use section::{File, Section};
 
 /// The largest file that is read, in bytes.
@@ -150,7 +152,8 @@ fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>, typed: Typed<'_>)
     let gateway = file.section(document, &keys::GATEWAY);
     let state_dir = gateway.path("state_dir").unwrap_or_default();
     let classes = classes::read(&file.sections(document, &keys::CLASS));
-    let policy = policy(&file.section(document, &keys::POLICY), classes);
+    let prediction = file.section(document, &keys::PREDICTION);
+    let policy = policy(&file.section(document, &keys::POLICY), &prediction, classes);
     let clusters = clusters::read(&file.sections(document, &keys::CLUSTER), policy.max_clusters);
     if !document.contains_key("cluster") {
         file.note(0, "cluster", "there is none, so no query could run", "write at least one [[cluster]]");
@@ -164,6 +167,7 @@ fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>, typed: Typed<'_>)
         door: door(&gateway),
         history: history(&file.section(document, &keys::HISTORY), &state_dir),
         journal: journal(&file.section(document, &keys::JOURNAL), &state_dir),
+        prediction: self::prediction(&prediction, &state_dir),
         policy,
         clusters,
         shutdown_within: gateway.span_or_default("shutdown_within"),
@@ -217,7 +221,12 @@ fn journal(section: &Section<'_>, state_dir: &Path) -> Journal {
     Journal { dir: section.path("dir").unwrap_or_else(|| state_dir.join("journal")), max_bytes, segment_bytes }
 }
 
-fn policy(section: &Section<'_>, classes: Vec<Class>) -> Policy {
+fn prediction(section: &Section<'_>, state_dir: &Path) -> Prediction {
+    let model = section.path("model").unwrap_or_else(|| state_dir.join("punctual.model"));
+    Prediction { model, retrain: section.span("retrain") }
+}
+
+fn policy(section: &Section<'_>, prediction: &Section<'_>, classes: Vec<Class>) -> Policy {
     let (retry_first, retry_most) = (section.span_or_default("retry_first"), section.span_or_default("retry_most"));
     if retry_first > retry_most {
         section.complain(
@@ -240,6 +249,7 @@ fn policy(section: &Section<'_>, classes: Vec<Class>) -> Policy {
         retry_first,
         retry_most,
         decisions_kept: section.count32("decisions_kept"),
+        min_modelled: prediction.span_or_default("min_modelled"),
         max_clusters: section.count32("max_clusters"),
     }
 }

@@ -150,7 +150,8 @@ impl Session {
             text: Arc::clone(&reading.text),
             shape: Arc::clone(&reading.shape),
         };
-        (Query { id, session, fingerprint, kind, class, slo }, about)
+        let traits = self.shared.texts().map(|key| reading.traits(key));
+        (Query { id, session, fingerprint, kind, class, slo, traits }, about)
     }
 
     /// Waits for verdicts until one leads somewhere.

@@ -3,13 +3,16 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use punctual_core::predict::features::features;
+use punctual_core::query::Traits;
 use punctual_core::statement::{Kind, Statement};
 
 use super::problem::Problem;
 use super::skeleton::skeleton;
 use super::words::{Word, Words};
+use crate::history::Key;
 
 /// Kinds of text that a session remembers having read.
 const REMEMBERED: usize = 128;
@@ -30,6 +33,8 @@ pub struct Reading {
     pub effects: Vec<Effect>,
     /// How the gateway answers it; None if a cluster does.
     pub local: Option<Local>,
+    /// What predictions are made from, once they were.
+    traits: OnceLock<Box<Traits>>,
 }
 
 /// What a statement does to its session.
@@ -107,13 +112,22 @@ impl Reading {
         let local = local_of(&statement, found.own, &found.effects);
         let holds_for_all = found.effects.is_empty() && local.is_none() && !found.depends_on_literals;
         let shape = Arc::from(statement.shape.as_str());
-        (Reading { text: text.into(), shape, statement, effects: found.effects, local }, holds_for_all)
+        (
+            Reading { text: text.into(), shape, statement, effects: found.effects, local, traits: OnceLock::new() },
+            holds_for_all,
+        )
     }
 
     /// What this text is, known of another that differs in the values of literals alone.
     fn again(&self, text: &str) -> Reading {
         let (shape, statement) = (Arc::clone(&self.shape), Arc::clone(&self.statement));
-        Reading { text: text.into(), shape, statement, effects: Vec::new(), local: None }
+        Reading { text: text.into(), shape, statement, effects: Vec::new(), local: None, traits: OnceLock::new() }
+    }
+
+    /// What predictions are made from, with the hash of the text under this key.
+    pub(super) fn traits(&self, key: Key) -> Box<Traits> {
+        let make = || Traits { text: key.hash(self.text.as_bytes()), features: features(&self.text, None) };
+        self.traits.get_or_init(|| Box::new(make())).clone()
     }
 }
 

@@ -12,6 +12,7 @@ use punctual_core::time::Span;
 
 use super::table::Answers;
 use crate::driver::fallback::Fallback;
+use crate::history;
 use crate::settings::Door;
 
 /// Sessions that process numbers are there for: the other bits carry the gateway's number.
@@ -28,6 +29,8 @@ pub struct Shared {
     sessions: AtomicU64,
     connected: AtomicU32,
     keys: Mutex<Keys>,
+    /// The key of text hashes; None where nothing is predicted.
+    texts: Option<history::Key>,
 }
 
 #[derive(Default)]
@@ -68,7 +71,19 @@ impl Shared {
             sessions: AtomicU64::new(first_number),
             connected: AtomicU32::new(0),
             keys: Mutex::default(),
+            texts: None,
         }
+    }
+
+    /// For a gateway that predicts: queries come with what predictions are made from. `texts` is the key under which
+    /// history hashes their texts.
+    pub(crate) fn predicting(self, texts: history::Key) -> Shared {
+        Shared { texts: Some(texts), ..self }
+    }
+
+    /// The key of text hashes, if anything is predicted.
+    pub(super) fn texts(&self) -> Option<history::Key> {
+        self.texts
     }
 
     /// How queries go on when the dispatcher fails.

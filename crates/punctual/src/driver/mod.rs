@@ -34,6 +34,7 @@ use crate::history;
 use crate::journal;
 use crate::link::{About, NoneReady, Order, Report, Snapshot};
 use crate::metrics::Metrics;
+use crate::model::file::Opened;
 use crate::provider::{self, Notice, Providers};
 use crate::relay::Pool;
 use crate::settings::Settings;
@@ -56,6 +57,8 @@ pub struct Driver {
     providers: Providers,
     records: Records,
     fallback: Arc<Fallback>,
+    /// The model to begin with.
+    model: Option<Opened>,
     mailboxes: BTreeMap<SessionId, mpsc::Sender<Order>>,
     queries: HashMap<QueryId, (SessionId, About)>,
     pools: BTreeMap<ClusterId, Arc<Pool>>,
@@ -99,6 +102,8 @@ pub struct Parts {
     pub fallback: Arc<Fallback>,
     /// The clock of all decisions.
     pub clock: Clock,
+    /// The model to begin with, if there is one.
+    pub model: Option<Opened>,
 }
 
 /// What a driver leaves behind.
@@ -123,6 +128,7 @@ impl Driver {
             providers: parts.providers,
             records: parts.records,
             fallback: parts.fallback,
+            model: parts.model,
             mailboxes: BTreeMap::new(),
             queries: HashMap::new(),
             pools: BTreeMap::new(),
@@ -143,6 +149,9 @@ impl Driver {
         let wanted: Vec<_> = self.settings.clusters.iter().map(|cluster| cluster.spec.clone()).collect();
         for spec in wanted {
             self.take(Event::ClusterWanted(spec));
+        }
+        if let Some(opened) = self.model.take() {
+            self.adopt(&opened);
         }
         let mut batch = Vec::with_capacity(BATCH);
         let mut alarm = Alarm::new();
@@ -190,8 +199,20 @@ impl Driver {
                 self.answer_asking();
             }
             Report::Doubtful { pool } => self.providers.check(pool.cluster(), pool.generation()),
+            Report::Model(opened) => self.adopt(&opened),
             Report::Look { answer } => drop(answer.send(self.snapshot())),
         }
+    }
+
+    /// Puts a model in force, and into the journal before that.
+    fn adopt(&mut self, opened: &Opened) {
+        let journal = self.records.journal.as_mut();
+        if !journal.is_none_or(|journal| journal.provide(opened.id, &opened.bytes)) {
+            tracing::error!(model = %opened.id, "the model is too large for the journal and is not put in force");
+            return;
+        }
+        self.dispatcher.provide(opened.id, Arc::clone(&opened.model));
+        self.take(Event::ModelAdopted(opened.id));
     }
 
     fn notice(&mut self, cluster: ClusterId, generation: Generation, notice: Notice) {

@@ -5,6 +5,7 @@
 //! Bernstein, 2012), made for short keyed hashes, and it is written out here because the standard library's is not
 //! promised to stay the same from build to build.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,6 +17,12 @@ pub(crate) const KEY_FILE: &str = "key";
 /// 128 secret bits.
 #[derive(Clone, Copy)]
 pub(crate) struct Key([u64; 2]);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(secret)")
+    }
+}
 
 impl Key {
     /// No secret, for hashes that everyone must be able to repeat.

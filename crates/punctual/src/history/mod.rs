@@ -19,7 +19,7 @@
 
 mod bulk;
 mod columns;
-mod hash;
+pub(crate) mod hash;
 mod hours;
 mod log;
 mod parquet;

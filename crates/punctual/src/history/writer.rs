@@ -172,6 +172,7 @@ impl fmt::Debug for Recorder {
 pub struct Writer {
     recorder: Recorder,
     repairs: Vec<Repair>,
+    key: Key,
     /// Waited for when it is dropped.
     thread: Option<Thread>,
 }
@@ -211,12 +212,17 @@ impl Writer {
             let _lock = lock;
             thread::work(&drain, RowDesk { shelf, key });
         };
-        Ok((Writer { recorder, repairs, thread: None }, work))
+        Ok((Writer { recorder, repairs, key, thread: None }, work))
     }
 
     /// A handle to record with.
     pub fn recorder(&self) -> Recorder {
         self.recorder.clone()
+    }
+
+    /// The key under which texts are hashed.
+    pub(crate) fn key(&self) -> Key {
+        self.key
     }
 
     /// What was damaged when it started.

@@ -146,12 +146,12 @@ async fn lists_hold_the_rows_of_the_schema_without_texts() {
     let queries = shown(&gateway, "/v1/queries").await;
     expect_test::expect![[r#"
         HTTP/1.1 200 OK
-        {"queries":[{"application":"psql","arrival":"2026-01-02T03:04:06.000000Z","class":"dashboards","cluster":"small","cluster_id":0,"database":"dev","fingerprint":"cd9a7f6170df316c","kind":"select","late":true,"query_id":"281474976710658","running_s":2.0,"session_id":"281474976710658","shape":"select ?","slo_s":1.5,"sql":null,"started":"2026-01-02T03:04:06.000000Z","status":"running","user":"ann","waited_s":0.0},{"application":"psql","arrival":"2026-01-02T03:04:07.000000Z","class":"dashboards","cluster":null,"cluster_id":null,"database":"dev","fingerprint":"cd9a7f6170df316c","kind":"select","late":false,"query_id":"281474976710659","running_s":null,"session_id":"281474976710659","shape":"select ?","slo_s":1.5,"sql":null,"started":null,"status":"waiting","user":"bob","waited_s":1.0}]}
+        {"queries":[{"application":"psql","arrival":"2026-01-02T03:04:06.000000Z","class":"dashboards","cluster":"small","cluster_id":0,"database":"dev","fingerprint":"cd9a7f6170df316c","kind":"select","late":true,"predicted_p50_s":null,"predicted_p90_s":null,"query_id":"281474976710658","running_s":2.0,"session_id":"281474976710658","shape":"select ?","slo_s":1.5,"sql":null,"started":"2026-01-02T03:04:06.000000Z","status":"running","user":"ann","waited_s":0.0},{"application":"psql","arrival":"2026-01-02T03:04:07.000000Z","class":"dashboards","cluster":null,"cluster_id":null,"database":"dev","fingerprint":"cd9a7f6170df316c","kind":"select","late":false,"predicted_p50_s":null,"predicted_p90_s":null,"query_id":"281474976710659","running_s":null,"session_id":"281474976710659","shape":"select ?","slo_s":1.5,"sql":null,"started":null,"status":"waiting","user":"bob","waited_s":1.0}]}
     "#]].assert_eq(&queries);
     assert!(!queries.contains("ann''s") && !queries.contains("bob''s"));
     expect_test::expect![[r#"
         HTTP/1.1 200 OK
-        {"decisions":[{"at":"2026-01-02T03:04:06.000000Z","candidates":[{"awake":true,"cluster_id":0,"outstanding":0,"size":1,"slots":1}],"class":"dashboards","cluster":"small","cluster_id":0,"query_id":"281474976710658","waited_s":0.0,"why":"the only cluster with room"}]}
+        {"decisions":[{"at":"2026-01-02T03:04:06.000000Z","candidates":[{"awake":true,"cluster_id":0,"outstanding":0,"size":1,"slots":1}],"class":"dashboards","cluster":"small","cluster_id":0,"isolated_s":null,"predicted_p50_s":null,"predicted_p90_s":null,"query_id":"281474976710658","waited_s":0.0,"why":"the only cluster with room"}]}
     "#]].assert_eq(&shown(&gateway, "/v1/decisions?limit=1").await);
     let (_, classes) = fetch(&gateway, "/v1/classes").await;
     let classes: serde_json::Value = serde_json::from_str(&classes).expect("JSON");

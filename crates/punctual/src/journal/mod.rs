@@ -1,11 +1,12 @@
 //! The journal: what happened and what was decided, so that any decision can be made again.
 //!
 //! ```text
-//!   journal-0000000041.seg   header, checkpoint, (now, event, commands) …, end: continued
-//!   journal-0000000042.seg   header, checkpoint, (now, event, commands) …
+//!   journal-0000000041.seg   header, model, checkpoint, (now, event, commands) …, end: continued
+//!   journal-0000000042.seg   header, model, checkpoint, (now, event, commands) …
 //! ```
 //!
-//! A segment opens with the whole state of the dispatcher (which holds the policy), so each can be [replayed](replay)
+//! A segment opens with the whole state of the dispatcher (which holds the policy) and the model in force, and a model
+//! that is adopted stands before the event that says so; so each can be [replayed](replay)
 //! without the ones before it, and the oldest can go when the bound is reached. The dispatcher is exact only within one
 //! build: a segment names its build, and another build refuses it.
 //!
@@ -31,7 +32,7 @@ pub use segment::Ending;
 pub use writer::{Counts, Opening, Writer};
 
 /// The version of the segments that are written, and the only one that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Why a journal cannot be written or replayed.
 #[derive(Debug)]

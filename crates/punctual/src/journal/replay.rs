@@ -10,15 +10,18 @@ use std::fs::{self, File};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use punctual_core::Dispatcher;
 use punctual_core::event::{Command, Event};
+use punctual_core::id::ModelId;
 use punctual_core::time::Time;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use super::JournalError;
 use super::segment::{self, Ending, FORMAT, Header, Piece};
+use crate::model;
 use crate::record::frame::{self, Frames, Next, Opened};
 
 /// The longest text of an event or of commands in a report.
@@ -79,7 +82,7 @@ pub struct Replayed {
     pub sequence: u64,
     /// The seed that the dispatcher was made with.
     pub seed: u64,
-    /// The hash of the model.
+    /// The hash of the model in force at its beginning; empty without one.
     pub model: String,
     /// When its writer started.
     pub started: Time,
@@ -254,9 +257,14 @@ fn replay_segment(
     watch: &mut dyn FnMut(Turn<'_>),
 ) -> Result<(Replayed, Option<Left>), JournalError> {
     let mut frames = open(file)?;
-    let (header, checkpoint) = read_start(file, &mut frames, build)?;
-    let dispatcher: Dispatcher = postcard::from_bytes(&checkpoint)
-        .map_err(|_| JournalError::NoStart { file: file.to_owned(), missing: "checkpoint" })?;
+    let Start { header, model, checkpoint } = read_start(file, &mut frames, build)?;
+    let missing = |missing| JournalError::NoStart { file: file.to_owned(), missing };
+    let mut dispatcher: Dispatcher = postcard::from_bytes(&checkpoint).map_err(|_| missing("checkpoint"))?;
+    match model {
+        Some((id, bytes)) if provide(&mut dispatcher, id, &bytes) => {}
+        None if dispatcher.model().is_none() => {}
+        _ => return Err(missing("model")),
+    }
     let follows = |left: &Left| left.sequence.checked_add(1) == Some(header.sequence) && left.started == header.started;
     let mut again = Again { dispatcher: Some(dispatcher), replayed: Replayed::of(&header), watch };
     again.replayed.continues = before.filter(follows).map(|left| left.state.as_deref() == Some(checkpoint.as_slice()));
@@ -281,21 +289,36 @@ fn open(file: &Path) -> Result<Frames, JournalError> {
     }
 }
 
-/// The header and the checkpoint's bytes.
-fn read_start(file: &Path, frames: &mut Frames, build: &str) -> Result<(Header, Vec<u8>), JournalError> {
+/// What a segment begins with: its header, the model in force, the checkpoint's bytes.
+struct Start {
+    header: Header,
+    model: Option<(ModelId, Vec<u8>)>,
+    checkpoint: Vec<u8>,
+}
+
+/// Puts a model at hand; false if it cannot be read.
+fn provide(dispatcher: &mut Dispatcher, id: ModelId, bytes: &[u8]) -> bool {
+    let read = model::file::from_bytes(Path::new("the journal"), bytes);
+    read.map(|(model, _)| dispatcher.provide(id, Arc::new(model))).is_ok()
+}
+
+fn read_start(file: &Path, frames: &mut Frames, build: &str) -> Result<Start, JournalError> {
     let missing = |missing| JournalError::NoStart { file: file.to_owned(), missing };
     let Some(Piece::Header(header)) = start_piece(file, frames, "header")? else { return Err(missing("header")) };
     if header.build != build {
         return Err(JournalError::Build { file: file.to_owned(), theirs: header.build, ours: build.to_owned() });
     }
-    let mut checkpoint = Vec::new();
+    let (mut model, mut checkpoint) = (None, Vec::new());
     loop {
-        let Some(Piece::Checkpoint { bytes, last }) = start_piece(file, frames, "checkpoint")? else {
-            return Err(missing("checkpoint"));
-        };
-        checkpoint.extend_from_slice(bytes);
-        if last {
-            return Ok((header, checkpoint));
+        match start_piece(file, frames, "checkpoint")? {
+            Some(Piece::Model(id, bytes)) => model = Some((id, bytes.to_vec())),
+            Some(Piece::Checkpoint { bytes, last }) => {
+                checkpoint.extend_from_slice(bytes);
+                if last {
+                    return Ok(Start { header, model, checkpoint });
+                }
+            }
+            _ => return Err(missing("checkpoint")),
         }
     }
 }
@@ -338,6 +361,13 @@ impl Again<'_> {
             };
             match next {
                 Some(Piece::Triple { now, event, commands }) => self.decide(now, event, commands),
+                Some(Piece::Model(id, bytes)) => {
+                    let dispatcher = self.dispatcher.as_mut();
+                    if !dispatcher.is_some_and(|dispatcher| provide(dispatcher, id, bytes)) {
+                        self.replayed.damaged_bytes = beyond;
+                        return Ok(());
+                    }
+                }
                 Some(Piece::End(ending)) => {
                     self.replayed.ending = ending;
                     // Nothing is ever written behind it.

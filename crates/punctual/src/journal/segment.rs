@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_core::Dispatcher;
 use punctual_core::event::{Command, Event};
+use punctual_core::id::ModelId;
 use punctual_core::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ const CHECKPOINT_PIECE: u8 = 2;
 const CHECKPOINT: u8 = 3;
 const TRIPLE: u8 = 4;
 const END: u8 = 5;
+/// A model, as its file has it, before the first event that needs it.
+const MODEL: u8 = 6;
 
 /// How much of a checkpoint is in one frame.
 const PIECE: usize = 8 << 20;
@@ -62,6 +65,7 @@ pub(crate) enum Piece<'a> {
         bytes: &'a [u8],
         last: bool,
     },
+    Model(ModelId, &'a [u8]),
     /// The commands stay bytes: that is how they are compared.
     Triple {
         now: Time,
@@ -71,9 +75,12 @@ pub(crate) enum Piece<'a> {
     End(Ending),
 }
 
-/// Appends the frames that open a segment.
-pub(crate) fn open(out: &mut Vec<u8>, header: &Header, checkpoint: &[u8]) {
+/// Appends the frames that open a segment: `model` is the payload of the model in force.
+pub(crate) fn open(out: &mut Vec<u8>, header: &Header, model: Option<&[u8]>, checkpoint: &[u8]) {
     let _ = append(out, HEADER, header);
+    if let Some(model) = model {
+        frame::append(out, model);
+    }
     let mut pieces = checkpoint.chunks(PIECE).peekable();
     while let Some(piece) = pieces.next() {
         let kind = if pieces.peek().is_some() { CHECKPOINT_PIECE } else { CHECKPOINT };
@@ -97,6 +104,11 @@ pub(crate) fn triple(now: Time, event: &Event, commands: &[Command]) -> Option<V
     postcard::to_extend(&(now, event, commands), payload).ok()
 }
 
+/// The payload of a model's frame: its id, then its file.
+pub(crate) fn model(id: ModelId, bytes: &[u8]) -> Vec<u8> {
+    [&[MODEL], id.0.to_le_bytes().as_slice(), bytes].concat()
+}
+
 /// Commands as a triple holds them.
 pub(crate) fn bytes_of(commands: &[Command]) -> Vec<u8> {
     postcard::to_stdvec(commands).unwrap_or_default()
@@ -117,6 +129,10 @@ pub(crate) fn read(payload: &[u8]) -> Option<Piece<'_>> {
         TRIPLE => {
             let ((now, event), commands) = postcard::take_from_bytes(rest).ok()?;
             Some(Piece::Triple { now, event, commands })
+        }
+        MODEL => {
+            let (id, bytes) = rest.split_first_chunk::<8>()?;
+            Some(Piece::Model(ModelId(u64::from_le_bytes(*id)), bytes))
         }
         END => postcard::from_bytes(rest).ok().map(Piece::End),
         _ => None,

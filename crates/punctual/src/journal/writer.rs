@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use punctual_core::Dispatcher;
 use punctual_core::event::{Command, Event};
+use punctual_core::id::ModelId;
 use punctual_core::time::Time;
 
 use super::segment::{self, Ending, Header};
@@ -27,6 +28,9 @@ const LOCK_FILE: &str = "journal.lock";
 const QUEUE_TRIPLES: usize = 16_384;
 const QUEUE_BYTES: usize = 64 << 20;
 
+/// Models that are kept until the next segment: the one in force and one that may follow.
+const MODELS: usize = 2;
+
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 256 << 10;
 
@@ -40,8 +44,6 @@ pub struct Opening {
     pub build: String,
     /// The seed that the dispatcher was made with.
     pub seed: u64,
-    /// The hash of the model that predicts; empty without one.
-    pub model: String,
     /// When the gateway started.
     pub started: Time,
 }
@@ -71,8 +73,8 @@ struct Shared {
 
 #[derive(Debug)]
 enum Ask {
-    /// Begin the next segment. So many triples were dropped since the last that was sent.
-    Open { checkpoint: Vec<u8>, dropped: u64 },
+    /// Begin the next segment, with this model in force. So many triples were dropped since the last that was sent.
+    Open { checkpoint: Vec<u8>, model: Option<(ModelId, Vec<u8>)>, dropped: u64 },
     /// Write a triple.
     Triple(Vec<u8>),
     /// Write all that came before, then answer.
@@ -97,6 +99,8 @@ pub struct Writer {
     not_before: Option<Instant>,
     recorded: u64,
     dropped: u64,
+    /// Models that are in force or may come to be, as their frames.
+    models: Vec<(ModelId, Vec<u8>)>,
     /// Waited for when it is dropped.
     thread: Option<Thread>,
 }
@@ -138,6 +142,7 @@ impl Writer {
             not_before: None,
             recorded: 0,
             dropped: 0,
+            models: Vec::new(),
             thread: None,
         };
         let work = move || {
@@ -165,6 +170,25 @@ impl Writer {
         }
     }
 
+    /// Writes down a model, before the event that puts it in force. False if it is too large for that.
+    pub fn provide(&mut self, id: ModelId, bytes: &[u8]) -> bool {
+        let frame = segment::model(id, bytes);
+        if frame.len() > frame::MAX_FRAME {
+            return false;
+        }
+        if self.models.len() == MODELS {
+            self.models.remove(0);
+        }
+        self.models.push((id, frame.clone()));
+        if self.open {
+            let bytes = frame.len();
+            self.since += bytes as u64;
+            // Without it, the events that follow cannot be replayed.
+            self.open = self.feed.push(Ask::Triple(frame), bytes);
+        }
+        true
+    }
+
     /// True when [`Writer::checkpoint`] should be called before the next event is handled.
     pub fn checkpoint_due(&mut self) -> bool {
         self.look_for_failure();
@@ -177,8 +201,10 @@ impl Writer {
     /// Begins a segment with the state that the next event will find.
     pub fn checkpoint(&mut self, dispatcher: &Dispatcher) {
         let Some(checkpoint) = segment::checkpoint_of(dispatcher) else { return };
-        let bytes = checkpoint.len();
-        if !self.feed.push(Ask::Open { checkpoint, dropped: self.gap }, bytes) {
+        let in_force = dispatcher.model();
+        let model = self.models.iter().rfind(|(id, _)| Some(*id) == in_force).cloned();
+        let bytes = checkpoint.len() + model.as_ref().map_or(0, |(_, frame)| frame.len());
+        if !self.feed.push(Ask::Open { checkpoint, model, dropped: self.gap }, bytes) {
             self.open = false;
             self.not_before = Some(Instant::now() + RETRY);
             return;
@@ -224,7 +250,7 @@ impl Desk<Ask> for Shelf {
     fn take(&mut self, ask: Ask) -> bool {
         match ask {
             Ask::Triple(triple) => self.put(&triple),
-            Ask::Open { checkpoint, dropped } => self.begin(&checkpoint, dropped),
+            Ask::Open { checkpoint, model, dropped } => self.begin(&checkpoint, model.as_ref(), dropped),
             Ask::Flush(answer) => {
                 self.write();
                 let _ = answer.send(());
@@ -331,13 +357,13 @@ impl Shelf {
 
     /// Begins the next segment, `dropped` triples after the last that was sent. Only then is the one before it ended
     /// for good: as long as there is no next one, what it says of its end is not the whole truth.
-    fn begin(&mut self, checkpoint: &[u8], dropped: u64) {
+    fn begin(&mut self, checkpoint: &[u8], model: Option<&(ModelId, Vec<u8>)>, dropped: u64) {
         self.write();
         self.lost += dropped;
         let good = self.file.as_ref().map_or(0, Appender::len);
         self.finish(Ending::Continued);
-        self.keep_bound(checkpoint.len() as u64);
-        match self.create(checkpoint) {
+        self.keep_bound((checkpoint.len() + model.map_or(0, |(_, frame)| frame.len())) as u64);
+        match self.create(checkpoint, model) {
             Ok(file) => {
                 if let Some(lost) = self.complaint.went_well(self.lost) {
                     tracing::info!(dir = %self.dir.display(), lost, "the journal is written again");
@@ -356,11 +382,13 @@ impl Shelf {
         }
     }
 
-    fn create(&self, checkpoint: &[u8]) -> io::Result<Appender> {
+    fn create(&self, checkpoint: &[u8], model: Option<&(ModelId, Vec<u8>)>) -> io::Result<Appender> {
         let path = self.dir.join(segment::name(self.next));
-        let Opening { build, seed, model, started } = self.opening.clone();
+        let Opening { build, seed, started } = self.opening.clone();
+        let (id, frame) = model.map_or((String::new(), None), |(id, frame)| (id.to_string(), Some(frame.as_slice())));
         let mut frames = Vec::new();
-        segment::open(&mut frames, &Header { sequence: self.next, build, seed, model, started }, checkpoint);
+        let header = Header { sequence: self.next, build, seed, model: id, started };
+        segment::open(&mut frames, &header, frame, checkpoint);
         let mut file = Appender::create(&path, FORMAT)?;
         file.append(&frames, false).inspect_err(|_| drop(fs::remove_file(&path)))?;
         Ok(file)

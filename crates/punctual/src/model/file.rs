@@ -12,9 +12,13 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use punctual_core::id::ModelId;
 use punctual_core::predict::model::{Model, ModelError, Parts};
 use serde::{Deserialize, Serialize};
+
+use crate::history::hash::Key;
 
 const MAGIC: &[u8; 8] = b"PNCTMODL";
 
@@ -112,20 +116,54 @@ pub fn write(path: &Path, model: &Model, facts: &Facts) -> Result<(), FileError>
     written.map_err(io("write"))
 }
 
+/// A model that was read, with the bytes that it was read from.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The hash of those bytes.
+    pub id: ModelId,
+    /// The model.
+    pub model: Arc<Model>,
+    /// How it came about.
+    pub facts: Facts,
+    /// Its file.
+    pub bytes: Arc<[u8]>,
+}
+
 /// Reads a model.
 ///
 /// # Errors
 /// If it is not there, not a model, of another version, damaged, or makes no sense.
 pub fn read(path: &Path) -> Result<(Model, Facts), FileError> {
+    from_bytes(path, &bytes_of(path)?)
+}
+
+/// Reads a model to be put in force.
+///
+/// # Errors
+/// As [`read`].
+pub fn open(path: &Path) -> Result<Opened, FileError> {
+    let bytes = bytes_of(path)?;
+    let (model, facts) = from_bytes(path, &bytes)?;
+    Ok(Opened { id: ModelId(Key::PUBLIC.hash(&bytes)), model: Arc::new(model), facts, bytes: bytes.into() })
+}
+
+fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
     let io = |cause| FileError::Io { doing: "read", path: path.to_owned(), cause };
     let metadata = fs::metadata(path).map_err(io)?;
     if metadata.len() > LARGEST {
         return Err(FileError::Foreign(path.to_owned()));
     }
-    let bytes = fs::read(path).map_err(io)?;
+    fs::read(path).map_err(io)
+}
+
+/// Reads the bytes of a model's file; `path` is where they are said to be from.
+///
+/// # Errors
+/// If they are no model, of another version, damaged, or make no sense.
+pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<(Model, Facts), FileError> {
     let damaged = |why| FileError::Damaged(path.to_owned(), why);
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
-        let cut = !bytes.is_empty() && MAGIC.starts_with(&bytes);
+        let cut = !bytes.is_empty() && MAGIC.starts_with(bytes);
         return Err(if cut { damaged("it is cut off") } else { FileError::Foreign(path.to_owned()) });
     };
     let Some((version, rest)) = rest.split_first_chunk::<4>() else { return Err(damaged("it is cut off")) };

@@ -306,8 +306,8 @@ fn what_is_no_journal_is_named() {
     for (name, bytes, why) in [
         ("a.txt", b"hello".as_slice(), "a.txt is no segment of a journal"),
         ("empty", b"", "empty: it ends before its header and checkpoint do"),
-        ("new", b"PNCTJRNL\x09\0\0\0", "new has format version 9; this build reads version 1"),
-        ("bare", b"PNCTJRNL\x01\0\0\0", "bare: it ends before its header and checkpoint do"),
+        ("new", b"PNCTJRNL\x09\0\0\0", "new has format version 9; this build reads version 2"),
+        ("bare", b"PNCTJRNL\x02\0\0\0", "bare: it ends before its header and checkpoint do"),
     ] {
         let file = dir.path().join(name);
         fs::write(&file, bytes).unwrap();

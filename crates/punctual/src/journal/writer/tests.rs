@@ -13,7 +13,7 @@ use crate::record::logged::logged;
 pub(in crate::journal) const BUILD: &str = "1.0 abc";
 
 pub(in crate::journal) fn opening() -> Opening {
-    Opening { build: BUILD.into(), seed: 7, model: String::new(), started: Time::from_micros(1) }
+    Opening { build: BUILD.into(), seed: 7, started: Time::from_micros(1) }
 }
 
 pub(in crate::journal) fn settings(dir: &TempDir) -> settings::Journal {
@@ -142,7 +142,7 @@ fn a_full_disk_ends_the_segment_and_asks_for_another() {
     shelf.put(b"three");
     assert_eq!(shared.lost.load(Ordering::Relaxed), 3);
     assert!(shared.failed.load(Ordering::Relaxed));
-    shelf.begin(b"checkpoint", 0);
+    shelf.begin(b"checkpoint", None, 0);
     assert!(dir.path().join(segment::name(3)).exists());
     assert_eq!(shelf.lost, 0);
 }
@@ -158,7 +158,7 @@ fn a_gap_after_a_full_disk_counts_all_that_is_missing() {
     let checkpoint = segment::checkpoint_of(&Dispatcher::new(7, Policy::default())).unwrap();
     let woke = segment::triple(Time::ZERO, &Event::Woke, &[]).unwrap();
     let fill = |shelf: &mut Shelf, full| shelf.file.as_mut().unwrap().full = full;
-    shelf.begin(&checkpoint, 0);
+    shelf.begin(&checkpoint, None, 0);
     shelf.put(&woke);
     shelf.write();
     fill(&mut shelf, true);
@@ -168,9 +168,9 @@ fn a_gap_after_a_full_disk_counts_all_that_is_missing() {
     // The next segment cannot be begun either: something is in its way.
     fs::write(settings.dir.join(segment::name(1)), "").unwrap();
     fill(&mut shelf, false);
-    shelf.begin(&checkpoint, 5);
+    shelf.begin(&checkpoint, None, 5);
     shelf.put(&woke);
-    let said = logged(|| shelf.begin(&checkpoint, 2));
+    let said = logged(|| shelf.begin(&checkpoint, None, 2));
     assert!(said.contains("INFO") && said.contains("the journal is written again"), "{said}");
     assert!(said.contains("lost=10"), "{said}");
     shelf.put(&woke);
@@ -191,9 +191,9 @@ fn a_segment_that_could_not_be_begun_is_not_said_to_go_on() {
     drop(work);
     let mut shelf = Shelf::new(&settings, 0, opening(), writer.shared.clone());
     let checkpoint = segment::checkpoint_of(&Dispatcher::new(7, Policy::default())).unwrap();
-    shelf.begin(&checkpoint, 0);
+    shelf.begin(&checkpoint, None, 0);
     fs::write(settings.dir.join(segment::name(1)), "").unwrap();
-    shelf.begin(&checkpoint, 0);
+    shelf.begin(&checkpoint, None, 0);
     let replay = replay(&settings.dir.join(segment::name(0)), BUILD).unwrap();
     assert_eq!(replayed(&replay)[0].ending, Ending::Unsaid);
 }

@@ -1,0 +1,173 @@
+//! Learning again, while the gateway runs: a child process trains on history, and what it makes is put in force if it is
+//! better than what is.
+//!
+//! ```text
+//!   every so often ─▶ punctual train HISTORY -o MODEL.next --against MODEL ─▶ better? ─▶ MODEL, ModelAdopted
+//! ```
+//!
+//! A process of its own takes neither memory nor threads from the gateway, runs at the lowest priority, and may be killed
+//! at any time. Whatever goes wrong is said and tried again later; the model in force stays.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::time::Span;
+use rustix::process::{Pid, setpriority_process};
+use serde::Deserialize;
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+use super::file::{self, FileError, Opened};
+use crate::link::{Link, Report};
+use crate::metrics::Metrics;
+
+/// While there is no model, history is looked at this often.
+const FIRST: Duration = Duration::from_secs(600);
+
+/// The longest that training may take.
+const LONGEST: Duration = Duration::from_secs(4 * 3_600);
+
+/// The lowest priority.
+const LAST: i32 = 19;
+
+/// How often a model is learnt, from what, and where it goes.
+#[derive(Clone, Debug)]
+pub struct Renewal {
+    /// The program that trains: this one.
+    pub program: PathBuf,
+    /// The history to learn from.
+    pub history: PathBuf,
+    /// The model's file.
+    pub model: PathBuf,
+    /// How often.
+    pub every: Span,
+}
+
+/// What came of a training.
+#[derive(Debug)]
+pub enum Renewed {
+    /// A model that is to be put in force: better than the last one, or the first.
+    Better(Opened),
+    /// The model in force stays, for this reason.
+    Kept(String),
+}
+
+/// Why no model came of it.
+#[derive(Debug)]
+pub enum RenewalError {
+    /// The training could not be run.
+    Spawn(io::Error),
+    /// It took too long.
+    TooLong,
+    /// It failed; its last words.
+    Failed(String),
+    /// It says something that makes no sense.
+    Unreadable(String),
+    /// Its model cannot be read.
+    Model(FileError),
+    /// Its model could not be put in its place.
+    Place(io::Error),
+}
+
+impl fmt::Display for RenewalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RenewalError::Spawn(cause) => write!(f, "training could not be run: {cause}"),
+            RenewalError::TooLong => write!(f, "training took longer than {} hours", LONGEST.as_secs() / 3_600),
+            RenewalError::Failed(words) => write!(f, "training failed: {words}"),
+            RenewalError::Unreadable(cause) => write!(f, "what training says cannot be read: {cause}"),
+            RenewalError::Model(cause) => write!(f, "{cause}"),
+            RenewalError::Place(cause) => write!(f, "the new model could not be put in its place: {cause}"),
+        }
+    }
+}
+
+/// What training says, as far as it matters here.
+#[derive(Debug, Deserialize)]
+struct Said {
+    /// Whether the new model is better than the one in force; None: it cannot be told.
+    better: Option<bool>,
+    /// Why it cannot be told.
+    because: Option<String>,
+}
+
+impl Renewal {
+    /// Learns again and again, until the gateway ends.
+    pub async fn run(self, link: Link, metrics: Arc<Metrics>) {
+        let every = Duration::from_micros(self.every.micros());
+        loop {
+            sleep(if self.model.exists() { every } else { every.min(FIRST) }).await;
+            match self.once().await {
+                Ok(Renewed::Better(opened)) => {
+                    tracing::info!(model = %opened.id, queries = opened.facts.queries, "a better model was learnt");
+                    metrics.trained("adopted");
+                    if link.report(Report::Model(opened)).await.is_err() {
+                        return;
+                    }
+                }
+                Ok(Renewed::Kept(why)) => {
+                    tracing::info!("a model was learnt and is not put in force: {why}");
+                    metrics.trained("kept");
+                }
+                Err(cause) => {
+                    tracing::warn!("no model was learnt: {cause}");
+                    metrics.trained("failed");
+                }
+            }
+        }
+    }
+
+    /// Learns once.
+    ///
+    /// # Errors
+    /// If no model came of it.
+    pub async fn once(&self) -> Result<Renewed, RenewalError> {
+        let mut next = self.model.clone().into_os_string();
+        next.push(".next");
+        let next = PathBuf::from(next);
+        let current = self.model.exists();
+        let output = self.train(&next, current).await?;
+        if !output.status.success() {
+            return Err(RenewalError::Failed(last_line(&output.stderr)));
+        }
+        let said: Said =
+            serde_json::from_slice(&output.stdout).map_err(|cause| RenewalError::Unreadable(cause.to_string()))?;
+        if current && said.better != Some(true) {
+            let _ = std::fs::remove_file(&next);
+            let not_better = "it is not better on the newest queries".to_owned();
+            return Ok(Renewed::Kept(said.because.unwrap_or(not_better)));
+        }
+        let opened = file::open(&next).map_err(RenewalError::Model)?;
+        std::fs::rename(&next, &self.model).map_err(RenewalError::Place)?;
+        Ok(Renewed::Better(opened))
+    }
+
+    /// Runs the training to its end, behind everything else on this machine.
+    async fn train(&self, next: &Path, current: bool) -> Result<Output, RenewalError> {
+        let mut command = Command::new(&self.program);
+        command.arg("train").arg(&self.history).arg("--out").arg(next).args(["--format", "json"]);
+        if current {
+            command.arg("--against").arg(&self.model);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let child = command.spawn().map_err(RenewalError::Spawn)?;
+        if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id as i32)) {
+            // Without it, training is as important as the gateway; that is no reason not to train.
+            let _ = setpriority_process(Some(pid), LAST);
+        }
+        timeout(LONGEST, child.wait_with_output())
+            .await
+            .map_err(|_| RenewalError::TooLong)?
+            .map_err(RenewalError::Spawn)
+    }
+}
+
+/// The last line that says something.
+fn last_line(words: &[u8]) -> String {
+    let words = String::from_utf8_lossy(words);
+    words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why").trim().to_owned()
+}
