@@ -146,31 +146,37 @@ pub fn learn(
     if !usable().any(|seen| seen.finished) {
         return Err(LearnError::NoneFinished);
     }
+    let isolated = isolated(observations);
     let measured = usable().any(|seen| seen.part == Part::Validate) && usable().any(|seen| seen.part == Part::Train);
     let mut measure = None;
     if measured {
-        let ground = Ground::of(observations, |seen| seen.part == Part::Train);
+        let ground = Ground::of(observations, &isolated, |seen| seen.part == Part::Train);
         let first = ground.train(observations, options, None, watch)?;
         if first.stopped {
             return ground.learnt(observations, first);
         }
         measure = Some(first);
     }
-    let ground = Ground::of(observations, |seen| seen.part != Part::Test);
+    let ground = Ground::of(observations, &isolated, |seen| seen.part != Part::Test);
     let last = ground.train(observations, options, measure.as_ref(), watch)?;
     ground.learnt(observations, last)
 }
 
 /// What queries take alone, as far as the network sees it while it trains: what each run would be expected to take had
 /// it not been learnt from.
-pub fn expected(observations: &[Observation], stage: &Stage, used: impl Fn(&Observation) -> bool) -> Vec<Alone> {
-    let alone = isolated(observations);
-    let of = |(seen, alone): (&Observation, bool)| stage::estimate_without(stage, seen, alone && used(seen));
-    observations.iter().zip(alone).map(of).collect()
+fn expected(
+    observations: &[Observation],
+    isolated: &[bool],
+    stage: &Stage,
+    used: impl Fn(&Observation) -> bool,
+) -> Vec<Alone> {
+    let of = |(seen, alone): (&Observation, &bool)| stage::estimate_without(stage, seen, *alone && used(seen));
+    observations.iter().zip(isolated).map(of).collect()
 }
 
 /// What a round stands on.
-struct Ground<F> {
+struct Ground<'a, F> {
+    isolated: &'a [bool],
     used: F,
     stage: Stage,
     known: Vec<Fingerprint>,
@@ -185,11 +191,11 @@ struct Trained {
     stopped: bool,
 }
 
-impl<F: Fn(&Observation) -> bool> Ground<F> {
-    fn of(observations: &[Observation], used: F) -> Ground<F> {
-        let stage = stage::fit(observations, &used);
+impl<F: Fn(&Observation) -> bool> Ground<'_, F> {
+    fn of<'a>(observations: &[Observation], isolated: &'a [bool], used: F) -> Ground<'a, F> {
+        let stage = stage::fit(observations, isolated, &used);
         let known = vocabulary(observations.iter().filter(|seen| used(seen)));
-        Ground { used, stage, known }
+        Ground { isolated, used, stage, known }
     }
 
     /// Trains on what is used and watches the rest. In the last round, `measured` is what the first came to: it says for
@@ -245,7 +251,7 @@ impl<F: Fn(&Observation) -> bool> Ground<F> {
     }
 
     fn contexts(&self, observations: &[Observation], seed: u64) -> Contexts {
-        let expected = expected(observations, &self.stage, &self.used);
+        let expected = expected(observations, self.isolated, &self.stage, &self.used);
         let known = |shape: Fingerprint| self.known.binary_search(&shape).ok().map(|row| row as u32);
         let wanted = |seen: &Observation| seen.part != Part::Test;
         contexts(observations, &expected, known, wanted, &mut Rng::numbered(seed, MOMENTS))
@@ -253,7 +259,7 @@ impl<F: Fn(&Observation) -> bool> Ground<F> {
 
     fn learnt(self, observations: &[Observation], trained: Trained) -> Result<Learnt, LearnError> {
         let used = |seen: &&Observation| (self.used)(seen);
-        let alone = observations.iter().zip(isolated(observations)).filter(|(seen, alone)| *alone && used(seen));
+        let alone = observations.iter().zip(self.isolated).filter(|(seen, alone)| **alone && used(seen));
         let (learnt_from, isolated) = (observations.iter().filter(used).count(), alone.count());
         let parts = Parts {
             stage: self.stage,

@@ -8,7 +8,7 @@ use punctual_core::math;
 use punctual_core::predict::stage::{Alone, Cell, Stage, TREE_INPUTS, tree_inputs};
 use punctual_core::predict::trees::{Node, Trees};
 
-use crate::observation::{Observation, isolated};
+use crate::observation::Observation;
 use crate::survival::restricted_mean;
 
 /// The fewest isolated runs that trees are grown from; with fewer there is one leaf.
@@ -17,13 +17,13 @@ const FEWEST: usize = 20;
 /// Standard deviation of ln seconds where nothing is known: a factor of four.
 const UNKNOWN: f64 = 1.4;
 
-/// Learns what queries take alone from those of `observations` that may be `used`. The whole of history must be given:
-/// it tells which runs were isolated.
-pub fn fit(observations: &[Observation], used: impl Fn(&Observation) -> bool) -> Stage {
+/// Learns what queries take alone from those of `observations` that may be `used`; `isolated` says of each whether it
+/// ran alone ([`isolated`](crate::observation::isolated), from the whole of history).
+pub fn fit(observations: &[Observation], isolated: &[bool], used: impl Fn(&Observation) -> bool) -> Stage {
     let alone: Vec<&Observation> = observations
         .iter()
-        .zip(isolated(observations))
-        .filter(|(seen, isolated)| *isolated && used(seen))
+        .zip(isolated)
+        .filter(|(seen, isolated)| **isolated && used(seen))
         .map(|(seen, _)| seen)
         .collect();
     let mut stage = Stage { trees: grow(&alone), spreads: [UNKNOWN; 4], ..Stage::default() };
@@ -160,6 +160,7 @@ fn ln_work(seen: &Observation) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observation::isolated;
     use crate::observation::tests::seen;
     use punctual_core::fingerprint::Fingerprint;
     use punctual_core::id::Units;
@@ -174,6 +175,10 @@ mod tests {
             seen
         };
         (0..n).map(one).collect()
+    }
+
+    fn fit(runs: &[Observation], used: impl Fn(&Observation) -> bool) -> Stage {
+        super::fit(runs, &isolated(runs), used)
     }
 
     #[test]
