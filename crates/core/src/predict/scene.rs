@@ -66,6 +66,11 @@ pub const HEAD_TOPICS: [Topic; HEAD] = [
     Sharing, Sharing, Sharing, Queries, Queries, Sharing, Sharing, Sharing,
 ];
 
+/// The number of a head row that says how far the fluid estimate at the arrival lies above the isolated latency.
+pub const FIRST_OVER_ALONE: usize = 2;
+/// The number of a head row that says how far the estimate has risen since.
+pub const MOVED_OVER_FIRST: usize = MET;
+
 /// The most neighbours that an arriving query reads: those that arrived last. More of them say little more, and
 /// training seldom sees as many.
 pub const READ: usize = 128;
