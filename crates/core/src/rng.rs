@@ -26,6 +26,10 @@ pub enum Stream {
     Faults = 5,
     /// How long a cluster takes to start.
     Starts = 6,
+    /// What is set aside when a model is trained.
+    Split = 7,
+    /// What decides when training stops.
+    Validation = 8,
 }
 
 /// One stream of random numbers.

@@ -16,8 +16,10 @@ use punctual_core::predict::model::{Model, ModelError, Parts};
 use punctual_core::predict::net::{MOST_KNOWN, Shape};
 use punctual_core::predict::stage::{Alone, Stage};
 use punctual_core::rng::Rng;
+use serde::{Deserialize, Serialize};
 
 use crate::contexts::{Contexts, Sight, contexts};
+use crate::fallback;
 use crate::fit::{Epoch, FitError, Go, Outcome, Settings, Training, outcomes, spread_scale};
 use crate::observation::{Observation, Part, isolated};
 use crate::stage;
@@ -75,9 +77,23 @@ pub enum Progress {
     Epoch(Round, Epoch),
 }
 
+/// What a model stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A network that corrects the fluid estimate.
+    Network,
+    /// The fluid estimate, from what queries took alone: too few finished for a network.
+    Stage,
+    /// The median of each fingerprint: none ran alone either.
+    Medians,
+}
+
 /// A model, and how it came about.
 #[derive(Clone, Debug)]
 pub struct Learnt {
+    /// What it stands on.
+    pub kind: Kind,
     /// The model.
     pub model: Model,
     /// Observations that it learnt from.
@@ -93,15 +109,11 @@ pub struct Learnt {
 /// Why no model came of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LearnError {
-    /// Too little to learn from.
-    TooLittle {
-        /// Queries that may be learnt from.
-        queries: usize,
-        /// How many are needed.
-        needed: usize,
-    },
     /// No query that may be learnt from finished.
-    NoneFinished,
+    NoneFinished {
+        /// How many there are.
+        queries: usize,
+    },
     /// The network cannot be trained.
     Fit(FitError),
     /// What was learnt makes no sense.
@@ -111,10 +123,12 @@ pub enum LearnError {
 impl std::fmt::Display for LearnError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            LearnError::TooLittle { queries, needed } => {
-                write!(f, "{queries} queries are too few to learn from: at least {needed} are needed")
+            LearnError::NoneFinished { queries } => {
+                write!(
+                    f,
+                    "of {queries} queries that may be learnt from none finished, so there are no latencies to learn"
+                )
             }
-            LearnError::NoneFinished => f.write_str("no query finished, so there are no latencies to learn"),
             LearnError::Fit(cause) => write!(f, "{cause}"),
             LearnError::Model(cause) => write!(f, "what was learnt makes no sense: {cause}"),
         }
@@ -126,51 +140,58 @@ impl std::error::Error for LearnError {}
 /// The most often that queries are gone through for the sake of [`Options::steps`].
 pub const MOST_EPOCHS: u32 = 100;
 
-/// The fewest queries that a network is trained on. With fewer, medians per fingerprint say as much.
+/// The fewest finished queries that a network is trained on. With fewer, what they took alone says as much.
 pub const FEWEST: usize = 50;
 
 /// Learns a model from the observations whose part is not [`Part::Test`]. `watch` hears of the progress and may stop
 /// it: the best so far is kept.
 ///
 /// # Errors
-/// If there is too little to learn from.
+/// If no query that may be learnt from finished.
 pub fn learn(
     observations: &[Observation],
     options: &Options,
     watch: &mut dyn FnMut(Progress) -> Go,
 ) -> Result<Learnt, LearnError> {
     let usable = || observations.iter().filter(|seen| seen.part != Part::Test);
-    if usable().count() < FEWEST {
-        return Err(LearnError::TooLittle { queries: usable().count(), needed: FEWEST });
+    let finished = usable().filter(|seen| seen.finished).count();
+    if finished == 0 {
+        return Err(LearnError::NoneFinished { queries: usable().count() });
     }
-    if !usable().any(|seen| seen.finished) {
-        return Err(LearnError::NoneFinished);
+    let isolated = isolated(observations);
+    if finished < FEWEST {
+        return fallback::learn(observations, &isolated);
     }
     let measured = usable().any(|seen| seen.part == Part::Validate) && usable().any(|seen| seen.part == Part::Train);
     let mut measure = None;
     if measured {
-        let ground = Ground::of(observations, |seen| seen.part == Part::Train);
+        let ground = Ground::of(observations, &isolated, |seen| seen.part == Part::Train);
         let first = ground.train(observations, options, None, watch)?;
         if first.stopped {
             return ground.learnt(observations, first);
         }
         measure = Some(first);
     }
-    let ground = Ground::of(observations, |seen| seen.part != Part::Test);
+    let ground = Ground::of(observations, &isolated, |seen| seen.part != Part::Test);
     let last = ground.train(observations, options, measure.as_ref(), watch)?;
     ground.learnt(observations, last)
 }
 
 /// What queries take alone, as far as the network sees it while it trains: what each run would be expected to take had
 /// it not been learnt from.
-pub fn expected(observations: &[Observation], stage: &Stage, used: impl Fn(&Observation) -> bool) -> Vec<Alone> {
-    let alone = isolated(observations);
-    let of = |(seen, alone): (&Observation, bool)| stage::estimate_without(stage, seen, alone && used(seen));
-    observations.iter().zip(alone).map(of).collect()
+fn expected(
+    observations: &[Observation],
+    isolated: &[bool],
+    stage: &Stage,
+    used: impl Fn(&Observation) -> bool,
+) -> Vec<Alone> {
+    let of = |(seen, alone): (&Observation, &bool)| stage::estimate_without(stage, seen, *alone && used(seen));
+    observations.iter().zip(isolated).map(of).collect()
 }
 
 /// What a round stands on.
-struct Ground<F> {
+struct Ground<'a, F> {
+    isolated: &'a [bool],
     used: F,
     stage: Stage,
     known: Vec<Fingerprint>,
@@ -185,11 +206,11 @@ struct Trained {
     stopped: bool,
 }
 
-impl<F: Fn(&Observation) -> bool> Ground<F> {
-    fn of(observations: &[Observation], used: F) -> Ground<F> {
-        let stage = stage::fit(observations, &used);
+impl<F: Fn(&Observation) -> bool> Ground<'_, F> {
+    fn of<'a>(observations: &[Observation], isolated: &'a [bool], used: F) -> Ground<'a, F> {
+        let stage = stage::fit(observations, isolated, &used);
         let known = vocabulary(observations.iter().filter(|seen| used(seen)));
-        Ground { used, stage, known }
+        Ground { isolated, used, stage, known }
     }
 
     /// Trains on what is used and watches the rest. In the last round, `measured` is what the first came to: it says for
@@ -245,7 +266,7 @@ impl<F: Fn(&Observation) -> bool> Ground<F> {
     }
 
     fn contexts(&self, observations: &[Observation], seed: u64) -> Contexts {
-        let expected = expected(observations, &self.stage, &self.used);
+        let expected = expected(observations, self.isolated, &self.stage, &self.used);
         let known = |shape: Fingerprint| self.known.binary_search(&shape).ok().map(|row| row as u32);
         let wanted = |seen: &Observation| seen.part != Part::Test;
         contexts(observations, &expected, known, wanted, &mut Rng::numbered(seed, MOMENTS))
@@ -253,7 +274,7 @@ impl<F: Fn(&Observation) -> bool> Ground<F> {
 
     fn learnt(self, observations: &[Observation], trained: Trained) -> Result<Learnt, LearnError> {
         let used = |seen: &&Observation| (self.used)(seen);
-        let alone = observations.iter().zip(isolated(observations)).filter(|(seen, alone)| *alone && used(seen));
+        let alone = observations.iter().zip(self.isolated).filter(|(seen, alone)| **alone && used(seen));
         let (learnt_from, isolated) = (observations.iter().filter(used).count(), alone.count());
         let parts = Parts {
             stage: self.stage,
@@ -263,7 +284,8 @@ impl<F: Fn(&Observation) -> bool> Ground<F> {
             spread_scales: trained.spread_scales,
         };
         let model = Model::new(parts).map_err(LearnError::Model)?;
-        Ok(Learnt { model, learnt_from, isolated, epochs: trained.epochs, stopped: trained.stopped })
+        let kind = Kind::Network;
+        Ok(Learnt { kind, model, learnt_from, isolated, epochs: trained.epochs, stopped: trained.stopped })
     }
 }
 

@@ -6,6 +6,7 @@ pub mod accuracy;
 pub mod contexts;
 pub mod evaluation;
 pub mod examples;
+mod fallback;
 pub mod fit;
 pub mod learning;
 pub mod observation;

@@ -8,22 +8,22 @@ use punctual_core::math;
 use punctual_core::predict::stage::{Alone, Cell, Stage, TREE_INPUTS, tree_inputs};
 use punctual_core::predict::trees::{Node, Trees};
 
-use crate::observation::{Observation, isolated};
+use crate::observation::Observation;
 use crate::survival::restricted_mean;
 
 /// The fewest isolated runs that trees are grown from; with fewer there is one leaf.
 const FEWEST: usize = 20;
 
 /// Standard deviation of ln seconds where nothing is known: a factor of four.
-const UNKNOWN: f64 = 1.4;
+pub(crate) const UNKNOWN: f64 = 1.4;
 
-/// Learns what queries take alone from those of `observations` that may be `used`. The whole of history must be given:
-/// it tells which runs were isolated.
-pub fn fit(observations: &[Observation], used: impl Fn(&Observation) -> bool) -> Stage {
+/// Learns what queries take alone from those of `observations` that may be `used`; `isolated` says of each whether it
+/// ran alone ([`isolated`](crate::observation::isolated), from the whole of history).
+pub fn fit(observations: &[Observation], isolated: &[bool], used: impl Fn(&Observation) -> bool) -> Stage {
     let alone: Vec<&Observation> = observations
         .iter()
-        .zip(isolated(observations))
-        .filter(|(seen, isolated)| *isolated && used(seen))
+        .zip(isolated)
+        .filter(|(seen, isolated)| **isolated && used(seen))
         .map(|(seen, _)| seen)
         .collect();
     let mut stage = Stage { trees: grow(&alone), spreads: [UNKNOWN; 4], ..Stage::default() };
@@ -40,6 +40,26 @@ pub fn fit(observations: &[Observation], used: impl Fn(&Observation) -> bool) ->
     let texts = table(&alone, |seen| (seen.size, seen.text), ln_seconds);
     stage = Stage { shapes, sized, texts, ..stage };
     stage.spreads = spreads(&stage, &alone);
+    stage
+}
+
+/// The medians of runs that finished, whatever ran beside them, as a stage: of each fingerprint, and of it on each size.
+/// The level for all others is the median of all.
+pub(crate) fn medians(finished: &[&Observation]) -> Stage {
+    let median = |values: &[(f64, bool)]| {
+        let mut sorted: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
+        sorted.sort_by(f64::total_cmp);
+        crate::accuracy::quantile(&sorted, 0.5)
+    };
+    let start = match finished {
+        [] => 0.0,
+        _ => median(&finished.iter().map(|seen| (ln_work(seen), true)).collect::<Vec<_>>()),
+    };
+    let mut stage = Stage { trees: Trees { start, ..Trees::default() }, spreads: [UNKNOWN; 4], ..Stage::default() };
+    let over = |seen: &Observation| ln_seconds(seen) - stage.trees(&seen.features, seen.size);
+    let shapes = summed_up(finished, |seen| seen.shape, over, median);
+    let sized = summed_up(finished, |seen| (seen.size, seen.shape), ln_seconds, median);
+    (stage.shapes, stage.sized) = (shapes, sized);
     stage
 }
 
@@ -68,14 +88,22 @@ fn table<K: Ord>(
     key: impl Fn(&Observation) -> K,
     value: impl Fn(&Observation) -> f64,
 ) -> Vec<(K, Cell)> {
+    summed_up(alone, key, value, |values| restricted_mean(values).unwrap_or_default())
+}
+
+/// One cell for each key, whose values are summed up as one.
+fn summed_up<K: Ord>(
+    seen: &[&Observation],
+    key: impl Fn(&Observation) -> K,
+    value: impl Fn(&Observation) -> f64,
+    sum: impl Fn(&[(f64, bool)]) -> f64,
+) -> Vec<(K, Cell)> {
     let mut values: BTreeMap<K, Vec<(f64, bool)>> = BTreeMap::new();
-    for seen in alone {
+    for seen in seen {
         values.entry(key(seen)).or_default().push((value(seen), seen.finished));
     }
-    let cell = |values: Vec<(f64, bool)>| {
-        let mean = restricted_mean(&values).unwrap_or_default();
-        Cell { runs: u32::try_from(values.len()).unwrap_or(u32::MAX), mean }
-    };
+    let cell =
+        |values: Vec<(f64, bool)>| Cell { runs: u32::try_from(values.len()).unwrap_or(u32::MAX), mean: sum(&values) };
     values.into_iter().map(|(key, values)| (key, cell(values))).collect()
 }
 
@@ -160,6 +188,7 @@ fn ln_work(seen: &Observation) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observation::isolated;
     use crate::observation::tests::seen;
     use punctual_core::fingerprint::Fingerprint;
     use punctual_core::id::Units;
@@ -174,6 +203,10 @@ mod tests {
             seen
         };
         (0..n).map(one).collect()
+    }
+
+    fn fit(runs: &[Observation], used: impl Fn(&Observation) -> bool) -> Stage {
+        super::fit(runs, &isolated(runs), used)
     }
 
     #[test]

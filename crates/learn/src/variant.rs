@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use punctual_core::predict::scene::{HEAD, PAIR};
+use punctual_core::predict::scene::{HEAD, HEAD_TOPICS, PAIR, PAIR_TOPICS, Topic};
 
 use crate::contexts::{About, Contexts};
 
@@ -59,15 +59,6 @@ pub const STEPS: [Variant; 7] = {
     [iconq, size, censored, plus, foresight, fluid, WHOLE]
 };
 
-/// Columns of pair rows about the size, and about the fluid estimate.
-const PAIR_SIZE: [usize; 1] = [4];
-const PAIR_FLUID: [usize; 5] = [5, 6, 7, 9, 11];
-
-/// The same of head rows, and those about the recent past.
-const HEAD_SIZE: [usize; 1] = [4];
-const HEAD_FLUID: [usize; 12] = [1, 2, 3, 6, 8, 9, 27, 28, 29, 32, 33, 34];
-const HEAD_PAST: [usize; 12] = [10, 11, 12, 16, 17, 18, 19, 20, 21, 22, 23, 24];
-
 impl Variant {
     /// Takes away what the variant does not see. `training` leaves out what it does not learn from; what is measured is
     /// the same for all.
@@ -76,11 +67,9 @@ impl Variant {
             self.leave_out(shown);
         }
         let alone: Vec<f64> = shown.about.iter().map(|about| f64::from(about.head.row[0])).collect();
-        let pair_blank = [(!self.size, &PAIR_SIZE[..]), (!self.fluid, &PAIR_FLUID)];
-        let head_blank = [(!self.size, &HEAD_SIZE[..]), (!self.fluid, &HEAD_FLUID), (!self.past, &HEAD_PAST)];
-        shown.examples.rows.iter_mut().for_each(|row: &mut [f32; PAIR]| blank(row, &pair_blank));
+        shown.examples.rows.iter_mut().for_each(|row: &mut [f32; PAIR]| self.blank(row, &PAIR_TOPICS));
         for ((example, about), alone) in shown.examples.examples.iter_mut().zip(&mut shown.about).zip(alone) {
-            blank::<HEAD>(&mut example.head, &head_blank);
+            self.blank::<HEAD>(&mut example.head, &HEAD_TOPICS);
             if !self.fluid {
                 example.base = alone as f32;
                 about.head.base = alone;
@@ -88,6 +77,24 @@ impl Variant {
         }
         if !self.incremental {
             newest_first(shown);
+        }
+    }
+
+    /// Sets what it does not see to zero.
+    fn blank<const N: usize>(&self, row: &mut [f32; N], topics: &[Topic; N]) {
+        for (number, topic) in row.iter_mut().zip(topics) {
+            if !self.sees(*topic) {
+                *number = 0.0;
+            }
+        }
+    }
+
+    fn sees(&self, topic: Topic) -> bool {
+        match topic {
+            Topic::Queries => true,
+            Topic::Size => self.size,
+            Topic::Sharing => self.fluid,
+            Topic::Past => self.past,
         }
     }
 
@@ -105,12 +112,6 @@ impl Variant {
         shown.examples.examples.retain(|_| *at.next().unwrap_or(&true));
         let mut at = kept.iter();
         shown.about.retain(|_| *at.next().unwrap_or(&true));
-    }
-}
-
-fn blank<const N: usize>(row: &mut [f32; N], columns: &[(bool, &[usize])]) {
-    for &column in columns.iter().filter(|(taken, _)| *taken).flat_map(|(_, columns)| *columns) {
-        row[column] = 0.0;
     }
 }
 
@@ -158,7 +159,10 @@ mod tests {
         assert_eq!(of(&WHOLE).iter().filter(|(_, sight)| *sight == Between).count(), 1);
         for variant in STEPS {
             let shown = shown(&variant);
-            let sizes = shown.examples.rows.iter().all(|row| row[4] == 0.0);
+            let sizes =
+                shown.examples.rows.iter().all(|row| {
+                    row.iter().zip(PAIR_TOPICS).all(|(number, topic)| topic != Topic::Size || *number == 0.0)
+                });
             assert_eq!(sizes, !variant.size, "{}", variant.name);
             let fluid = shown.about.iter().all(|about| about.head.base == -3.0);
             assert_eq!(fluid, !variant.fluid, "{}", variant.name);

@@ -10,7 +10,7 @@ use punctual_learn::accuracy::{Accuracy, Judged};
 use punctual_learn::contexts::Sight;
 use punctual_learn::evaluation::{Expected, evaluate};
 use punctual_learn::fit::{Go, Settings};
-use punctual_learn::learning::{LearnError, Learnt, Options, Progress, learn};
+use punctual_learn::learning::{Kind, LearnError, Learnt, Options, Progress, learn};
 use punctual_learn::observation::{Observation, Part};
 use punctual_learn::variant::WHOLE;
 
@@ -148,14 +148,52 @@ fn neither_published_predictions_nor_held_out_latencies_leave_a_trace() {
 }
 
 #[test]
-fn too_little_and_nothing_that_finished_are_refused() {
-    let few = &runs()[..20];
-    let error = learnt(few, 1).map(|_| ()).unwrap_err();
-    assert!(matches!(error, LearnError::TooLittle { needed: 50, .. }), "{error}");
+fn only_where_nothing_finished_is_there_no_model() {
     let mut bounds = runs();
     bounds.iter_mut().for_each(|seen| seen.finished = false);
-    assert_eq!(learnt(&bounds, 1).map(|_| ()).unwrap_err(), LearnError::NoneFinished);
-    assert!(matches!(learnt(&[], 1).map(|_| ()), Err(LearnError::TooLittle { queries: 0, .. })));
+    let queries = bounds.iter().filter(|seen| seen.part != Part::Test).count();
+    assert_eq!(learnt(&bounds, 1).map(|_| ()).unwrap_err(), LearnError::NoneFinished { queries });
+    assert_eq!(learnt(&[], 1).map(|_| ()).unwrap_err(), LearnError::NoneFinished { queries: 0 });
+}
+
+#[test]
+fn few_queries_make_a_model_of_what_they_took_alone() {
+    let few: Vec<Observation> =
+        (0..20).map(|at| observation(0, 4, at % 2, at as f64 * 9.0, at as f64 * 9.0 + 4.0)).collect();
+    let learnt = learnt(&few, 1).expect("a model");
+    assert_eq!((learnt.kind, learnt.learnt_from, learnt.isolated, learnt.epochs), (Kind::Stage, 20, 20, 0));
+    // Two at once share: what each takes alone, times the fluid estimate's 2^0.7.
+    let mut pair = vec![observation(1, 4, 0, 0.0, 6.5), observation(1, 4, 1, 0.0, 6.5)];
+    pair.iter_mut().for_each(|seen| seen.part = Part::Test);
+    let expected = evaluate(&learnt.model, &[few, pair].concat(), &WHOLE);
+    let second = expected.iter().rfind(|one| one.sight == Sight::AtArrival).expect("the second of them").model;
+    assert!((second.median - (4.0f64 * 2f64.powf(0.7)).ln()).abs() < 0.02, "{second:?}");
+}
+
+#[test]
+fn few_queries_of_which_none_ran_alone_make_a_model_of_their_medians() {
+    let pair = |at: u64| {
+        [0, 1].map(|shape| observation(0, 4, shape, at as f64 * 99.0, at as f64 * 99.0 + 5.0 + 10.0 * shape as f64))
+    };
+    let crowded: Vec<Observation> = (0..20).flat_map(pair).collect();
+    let learnt = learnt(&crowded, 1).expect("a model");
+    assert_eq!((learnt.kind, learnt.learnt_from, learnt.isolated), (Kind::Medians, 40, 0));
+    let mut all = crowded.clone();
+    all.extend((50..52).flat_map(pair).map(|seen| Observation { part: Part::Test, ..seen }));
+    for one in evaluate(&learnt.model, &all, &WHOLE) {
+        let median = [5.0f64, 15.0][all[one.observation].shape.0 as usize].ln();
+        assert!((one.model.median - median).abs() < 0.05 && one.model.upper > one.model.median, "{one:?}");
+    }
+}
+
+#[test]
+fn one_query_is_a_model() {
+    let one = [observation(0, 4, 3, 1.0, 9.0)];
+    let learnt = learnt(&one, 1).expect("a model");
+    assert_eq!((learnt.kind, learnt.learnt_from), (Kind::Stage, 1));
+    let elsewhere = Observation { part: Part::Test, size: Units(64), cluster: 7, ..one[0].clone() };
+    let expected = evaluate(&learnt.model, &[one[0].clone(), elsewhere], &WHOLE);
+    assert!(expected.iter().all(|one| one.model.median.is_finite() && one.model.upper > one.model.median));
 }
 
 #[test]

@@ -71,8 +71,6 @@ fn what_cannot_be_learnt_from_or_read_is_said_with_its_reason() {
         let output = punctual(dir.path(), arguments);
         (output.status.code(), text(&output.stderr))
     };
-    let (code, why) = said(&["train", "h", "-o", "m.model"]);
-    assert!(code == Some(1) && why.contains("16 queries are too few to learn from"), "{why}");
     assert!(!dir.path().join("m.model").exists());
     let (code, why) = said(&["train", "nowhere", "-o", "m.model"]);
     assert!(code == Some(1) && why.contains("nowhere"), "{why}");
@@ -83,4 +81,18 @@ fn what_cannot_be_learnt_from_or_read_is_said_with_its_reason() {
     assert!(code == Some(1) && why.contains("bad.model is damaged: it is cut off"), "{why}");
     let (code, why) = said(&["evaluate", "log.csv", "h"]);
     assert!(code == Some(1) && why.contains("log.csv is not a model"), "{why}");
+}
+
+#[test]
+fn a_short_history_makes_a_model_that_says_what_it_stands_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    imported(dir.path(), 10);
+    let train = punctual(dir.path(), &["train", "h", "-o", "m.model", "--format", "json"]);
+    assert!(train.status.success(), "{}", text(&train.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&train.stdout).expect("JSON");
+    assert_eq!((report["kind"].as_str(), report["epochs"].as_u64()), (Some("stage"), Some(0)));
+    let train = punctual(dir.path(), &["train", "h", "-o", "m.model"]);
+    let said = text(&train.stdout);
+    assert!(said.contains("too few for a network: the model stands on what queries took alone"), "{said}");
+    assert!(punctual(dir.path(), &["evaluate", "m.model", "h"]).status.success());
 }

@@ -38,6 +38,39 @@ const MET: usize = 27;
 /// Of the head row, what has moved since.
 const MOVED: usize = 8;
 
+/// What a number of a row is about, so that it can be left out to see what it is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// The query, its neighbours, and when they came.
+    Queries,
+    /// The size of the cluster.
+    Size,
+    /// The fluid estimate, and what stands beside it.
+    Sharing,
+    /// How this cluster went lately.
+    Past,
+}
+
+use Topic::{Past as Lately, Queries, Sharing, Size};
+
+/// What the numbers of a pair row are about, in their order.
+pub const PAIR_TOPICS: [Topic; PAIR] =
+    [Queries, Queries, Queries, Queries, Size, Sharing, Sharing, Sharing, Queries, Sharing, Queries, Sharing];
+
+/// What the numbers of a head row are about, in their order: what the query met, and what has moved since.
+#[rustfmt::skip]
+pub const HEAD_TOPICS: [Topic; HEAD] = [
+    Queries, Sharing, Sharing, Sharing, Size, Queries, Sharing, Queries, Sharing, Sharing, Lately, Lately, Lately,
+    Queries, Queries, Queries, Lately, Lately, Lately, Lately, Lately, Lately, Lately, Lately, Lately, Queries, Queries,
+
+    Sharing, Sharing, Sharing, Queries, Queries, Sharing, Sharing, Sharing,
+];
+
+/// The number of a head row that says how far the fluid estimate at the arrival lies above the isolated latency.
+pub const FIRST_OVER_ALONE: usize = 2;
+/// The number of a head row that says how far the estimate has risen since.
+pub const MOVED_OVER_FIRST: usize = MET;
+
 /// The most neighbours that an arriving query reads: those that arrived last. More of them say little more, and
 /// training seldom sees as many.
 pub const READ: usize = 128;
@@ -403,6 +436,27 @@ mod tests {
         scene.arrive(at(9), newcomer(2, 5.0), &meeting);
         assert_eq!((0..3).map(|index| scene.head(index)).collect::<Vec<_>>(), meeting.heads);
         assert!(scene.head(0).base > before[0].base);
+    }
+
+    #[test]
+    fn only_numbers_about_the_size_change_with_the_size() {
+        let meeting = |size: u32| {
+            let (mut scene, mut meeting) = (Scene::new(Units(size)), Meeting::default());
+            for (time, id) in [(0, 0), (4, 1)] {
+                let query = newcomer(id, 10.0);
+                scene.meet(at(time), &query, &mut meeting);
+                scene.arrive(at(time), query, &meeting);
+            }
+            meeting
+        };
+        let (small, large) = (meeting(2), meeting(8));
+        for (column, topic) in HEAD_TOPICS.into_iter().enumerate() {
+            assert_eq!(small.heads[1].row[column] != large.heads[1].row[column], topic == Topic::Size, "{column}");
+        }
+        for (column, topic) in PAIR_TOPICS.into_iter().enumerate() {
+            assert_eq!(small.before[0][column] != large.before[0][column], topic == Topic::Size, "{column}");
+            assert_eq!(small.after[0][column] != large.after[0][column], topic == Topic::Size, "{column}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 use punctual_learn::fit::{Epoch, Go, Settings};
-use punctual_learn::learning::{Learnt, Options, Progress, Round, learn};
+use punctual_learn::learning::{Kind, Learnt, Options, Progress, Round, learn};
 use punctual_learn::observation::Observation;
 use serde::Serialize;
 
@@ -52,6 +52,9 @@ A fifth of what may be learnt from decides when to stop and how wide predictions
 of it. What is set aside by --split is never learnt from: the model is measured on it, at arrival (those that run when a \
 query arrives) and in hindsight (all that overlapped it). Use --split none for a model that learns from everything.
 
+Where too few queries finished for a network, the model stands on what they took alone, or else on the median of each \
+fingerprint, and says so.
+
 Ctrl-C keeps the best model so far.";
 
 fn width(text: &str) -> Result<usize, String> {
@@ -65,6 +68,7 @@ fn width(text: &str) -> Result<usize, String> {
 #[derive(Serialize)]
 struct Report<'a> {
     model: &'a Path,
+    kind: Kind,
     learnt_from: usize,
     isolated: usize,
     epochs: u32,
@@ -94,6 +98,7 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     file::write(&flags.out, &learnt.model, &facts).map_err(Stop::failed)?;
     let report = Report {
         model: &flags.out,
+        kind: learnt.kind,
         learnt_from: learnt.learnt_from,
         isolated: learnt.isolated,
         epochs: learnt.epochs,
@@ -113,6 +118,9 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
                 report.epochs,
                 report.seconds
             ))?;
+            if let Some(why) = modest(report.kind) {
+                print::line(why)?;
+            }
             if let Some(worth) = &report.test {
                 print::line(format_args!("{worth}"))?;
             }
@@ -154,6 +162,17 @@ pub(super) fn options(epochs: Option<u32>, seed: u64) -> Options {
     let steps = if epochs.is_some() { 0 } else { default.steps };
     let epochs = epochs.unwrap_or(default.settings.epochs);
     Options { settings: Settings { epochs, seed, ..default.settings }, steps, ..default }
+}
+
+/// What a model stands on, if it is not a network.
+fn modest(kind: Kind) -> Option<String> {
+    let needed = punctual_learn::learning::FEWEST;
+    let stands_on = match kind {
+        Kind::Network => return None,
+        Kind::Stage => "what queries took alone, and on how they share a cluster",
+        Kind::Medians => "the median of each fingerprint, as none finished alone either",
+    };
+    Some(format!("fewer than {needed} queries finished, too few for a network: the model stands on {stands_on}"))
 }
 
 fn train(flags: &Flags, observations: &[Observation], stop: &AtomicBool) -> Result<Learnt, Stop> {

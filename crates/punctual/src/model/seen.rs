@@ -12,6 +12,7 @@ use clap::ValueEnum;
 use punctual_core::id::Units;
 use punctual_core::predict::features::{FEATURES, Features, features};
 use punctual_core::query::Status;
+use punctual_core::rng::{Rng, Stream};
 use punctual_core::time::Time;
 use punctual_learn::observation::{Observation, Part};
 
@@ -177,8 +178,10 @@ impl Seen {
     /// Whole clusters are set aside, and of the others whole ones decide when to stop: queries of one run resemble each
     /// other more than those of another, and a width measured on neighbours would be too narrow.
     fn by_run(&mut self, fold: Fold) {
-        let mut order: Vec<u32> = self.clusters.values().copied().collect();
-        order.sort_by_key(|cluster| (mixed(fold.seed, u64::from(*cluster)), *cluster));
+        let mut rng = Rng::stream(fold.seed, Stream::Split);
+        let mut order: Vec<(u64, u32)> = (0..self.clusters.len() as u32).map(|cluster| (rng.bits(), cluster)).collect();
+        order.sort_unstable();
+        let mut order: Vec<u32> = order.into_iter().map(|(_, cluster)| cluster).collect();
         let every_fifth = |clusters: &[u32], from: u64| -> BTreeSet<u32> {
             clusters.iter().skip(from as usize).step_by(ONE_IN as usize).copied().collect()
         };
@@ -207,8 +210,9 @@ impl Seen {
     }
 
     fn by_chance(&mut self, fold: Fold) {
-        for (index, seen) in self.observations.iter_mut().enumerate() {
-            if mixed(fold.seed, index as u64) % ONE_IN == fold.number {
+        let mut rng = Rng::stream(fold.seed, Stream::Split);
+        for seen in &mut self.observations {
+            if rng.below(ONE_IN) == fold.number {
                 seen.part = Part::Test;
             }
         }
@@ -216,8 +220,10 @@ impl Seen {
 
     /// A fifth of what may be learnt from decides when to stop.
     fn validate(&mut self, seed: u64) {
-        for (index, seen) in self.observations.iter_mut().enumerate() {
-            if seen.part == Part::Train && mixed(seed ^ 0x5eed, index as u64).is_multiple_of(ONE_IN) {
+        let mut rng = Rng::stream(seed, Stream::Validation);
+        for seen in &mut self.observations {
+            // Drawn for every one, so that what is set aside does not shift what decides.
+            if rng.below(ONE_IN) == 0 && seen.part == Part::Train {
                 seen.part = Part::Validate;
             }
         }
@@ -247,14 +253,6 @@ impl fmt::Display for SplitError {
 }
 
 impl std::error::Error for SplitError {}
-
-/// Two numbers, well mixed (splitmix64).
-fn mixed(seed: u64, number: u64) -> u64 {
-    let mut x = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
 
 #[cfg(test)]
 mod tests {
