@@ -4,6 +4,7 @@
 
 pub mod accuracy;
 pub mod contexts;
+pub mod corrected;
 pub mod evaluation;
 pub mod examples;
 pub mod fit;

@@ -1,0 +1,1 @@
+//! A picture of what a model is worth (to come).
