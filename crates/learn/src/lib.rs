@@ -10,6 +10,7 @@ pub mod examples;
 pub mod fit;
 pub mod learning;
 pub mod observation;
+pub mod reread;
 pub mod stage;
 pub mod survival;
 pub mod variant;

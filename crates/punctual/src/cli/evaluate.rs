@@ -1,6 +1,6 @@
 //! `punctual evaluate`: what a model is worth on a history.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::aside::Aside;
 use super::{Format, Stop};
 use crate::model::file;
-use crate::model::report::{Worth, worth};
+use crate::model::report::{Judgement, Worth, page, picture};
 use crate::print;
 
 /// Measure a model on history that it has not learnt from.
@@ -20,6 +20,9 @@ pub(super) struct Flags {
     history: PathBuf,
     #[command(flatten)]
     aside: Aside,
+    /// Draw it, as one page of HTML that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// How to write the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -37,12 +40,22 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     let (model, facts) = file::read(&flags.model).map_err(Stop::failed)?;
     let (split, fold) = flags.aside.or_recorded(&facts.split, facts.seed);
     let (observations, split) = super::train::observations(&flags.history, split, fold)?;
-    let Some(worth) = worth(&model, &observations) else {
+    let judgement = Judgement::of(&model, &observations);
+    let Some(worth) = judgement.worth() else {
         return Err(Stop::failed(format_args!("the split \"{split}\" sets no query aside that finished")));
     };
+    if let Some(path) = &flags.html {
+        let html = picture::page(&judgement, &worth, (&flags.model, &flags.history));
+        draw(path, &html)?;
+    }
     match flags.format {
         Format::Text => print::line(format_args!("{worth}"))?,
         Format::Json => print::json(&Report { learnt_from: facts.queries, test: worth })?,
     }
     Ok(0)
+}
+
+/// Writes a page, whole or not at all.
+pub(super) fn draw(path: &Path, html: &str) -> Result<(), Stop> {
+    page::write(path, html).map_err(|cause| Stop::failed(format_args!("writing {}: {cause}", path.display())))
 }

@@ -13,7 +13,10 @@ use punctual_learn::variant::{PLUS, STEPS, Variant, WHOLE};
 use serde::Serialize;
 
 use super::aside::Aside;
+use super::progress::Teller;
 use super::{Format, Stop};
+use crate::model::file;
+use crate::model::report;
 use crate::model::report::table::{HEADING, Said, Step};
 use crate::model::seen::{Fold, Split};
 use crate::print;
@@ -23,6 +26,25 @@ use crate::print;
 pub(super) enum What {
     /// What each part of the predictor is worth: AutoSLO's Figure 7a, and on to ours
     Predictor(Predictor),
+    /// What an arrival costs while none ends, one step each against all read again: AutoSLO's Figure 7b
+    Arrivals(Arrivals),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Arrivals {
+    /// The model
+    model: PathBuf,
+    /// A history directory, or one file of it, with the queries that arrive
+    history: PathBuf,
+    /// How many arrive
+    #[arg(long, default_value_t = 297, value_parser = clap::value_parser!(u16).range(1..=2_000))]
+    queries: u16,
+    /// Draw it, as one page of HTML that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// How to write the result
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -60,7 +82,33 @@ pub(super) fn run(what: &What) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
     match what {
         What::Predictor(flags) => predictor(flags),
+        What::Arrivals(flags) => arrivals(flags),
     }
+}
+
+/// It takes a model that there is, where the table of parts makes its own: so it is a command of its own.
+fn arrivals(flags: &Arrivals) -> Result<u8, Stop> {
+    let (model, _) = file::read(&flags.model).map_err(Stop::failed)?;
+    let fold = Fold { number: 0, seed: 0 };
+    let (observations, _) = super::train::observations(&flags.history, Some(Split::None), fold)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let _listening = super::stop_on_interrupt(&stop)?;
+    let mut teller = Teller::new();
+    let found = report::arrivals::arrivals(&model, &observations, flags.queries.into(), |done| {
+        teller.tell("arriving", (done as u64, flags.queries.into()), String::new);
+        !stop.load(Ordering::Relaxed)
+    });
+    drop(teller);
+    let found = found.ok_or_else(|| Stop::failed("interrupted"))?;
+    if let Some(path) = &flags.html {
+        super::evaluate::draw(path, &found.page())?;
+    }
+    match flags.format {
+        Format::Text => print::line(&found)?,
+        Format::Json => print::json(&found)?,
+    }
+    // Both ways must say the same.
+    Ok(u8::from(found.same != found.queries))
 }
 
 fn predictor(flags: &Predictor) -> Result<u8, Stop> {

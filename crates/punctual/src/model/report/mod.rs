@@ -2,7 +2,10 @@
 //!
 //! The figures are made here, once; [`text`] prints them and [`picture`] draws what they are made of.
 
+pub mod arrivals;
+pub mod page;
 pub mod picture;
+pub mod plot;
 pub mod table;
 mod text;
 
@@ -124,6 +127,17 @@ impl Crowd {
             Crowd::Some => "4 to 15 others",
             Crowd::Many => "16 to 63 others",
             Crowd::Most => "64 others or more",
+        }
+    }
+
+    /// The same where there is little room.
+    fn in_short(self) -> &'static str {
+        match self {
+            Crowd::None => "0",
+            Crowd::Few => "1–3",
+            Crowd::Some => "4–15",
+            Crowd::Many => "16–63",
+            Crowd::Most => "64+",
         }
     }
 }
