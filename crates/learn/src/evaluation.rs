@@ -12,6 +12,7 @@ use punctual_core::rng::Rng;
 
 use crate::accuracy::Judged;
 use crate::contexts::{Sight, contexts};
+use crate::corrected::corrected;
 use crate::fit::outcomes;
 use crate::observation::{Observation, Part};
 use crate::stage::ln_seconds;
@@ -26,48 +27,109 @@ pub struct Expected {
     pub sight: Sight,
     /// Those that ran when it arrived, itself not counted.
     pub neighbours: usize,
+    /// True if it finished; otherwise all truths here are lower bounds.
+    pub finished: bool,
     /// The model's prediction.
     pub model: Judged,
+    /// The same at arrival, corrected by what ended before that; in hindsight it is the model's.
+    pub corrected: Judged,
     /// Processor sharing among those that run, from isolated latencies, nothing learnt.
     pub sharing: Judged,
     /// Stage: as if it ran alone.
     pub stage: Judged,
+    /// What [`Medians`] say: of the fingerprint, and of the fingerprint on the size.
+    pub medians: [Judged; 2],
+    /// Somebody else's prediction.
+    pub published: Option<Judged>,
 }
 
-/// Looks at every query of the part [`Part::Test`] that finished, at its arrival and in hindsight. A query that nothing
-/// overlapped has no hindsight of its own: it is the same. `variant` is that which the model was trained as.
+/// An estimate that a model is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rival {
+    /// Processor sharing among those that run, from isolated latencies.
+    Sharing,
+    /// Stage: as if the query ran alone.
+    Stage,
+    /// The median of the fingerprint.
+    ShapeMedian,
+    /// The median of the fingerprint on the size.
+    SizedMedian,
+    /// Somebody else's prediction.
+    Published,
+}
+
+impl Rival {
+    /// All of them.
+    pub const ALL: [Rival; 5] =
+        [Rival::Sharing, Rival::Stage, Rival::ShapeMedian, Rival::SizedMedian, Rival::Published];
+
+    /// What it said of a query; None if nothing.
+    pub fn of(self, one: &Expected) -> Option<Judged> {
+        match self {
+            Rival::Sharing => Some(one.sharing),
+            Rival::Stage => Some(one.stage),
+            Rival::ShapeMedian => Some(one.medians[0]),
+            Rival::SizedMedian => Some(one.medians[1]),
+            Rival::Published => one.published,
+        }
+    }
+
+    /// True if it says the same of a query whatever else runs.
+    pub fn is_blind(self) -> bool {
+        self != Rival::Sharing && self != Rival::Published
+    }
+}
+
+/// Looks at every query of the part [`Part::Test`], at its arrival and in hindsight. A query that nothing overlapped has
+/// no hindsight of its own: it is the same. `variant` is that which the model was trained as.
 pub fn evaluate(model: &Model, observations: &[Observation], variant: &Variant) -> Vec<Expected> {
     let stage = model.stage();
     let alone: Vec<_> =
         observations.iter().map(|seen| stage.alone(&seen.features, seen.shape, seen.text, seen.size)).collect();
-    let wanted = |seen: &Observation| seen.part == Part::Test && seen.finished;
+    let medians = Medians::of(observations);
+    let wanted = |seen: &Observation| seen.part == Part::Test;
     let mut shown = contexts(observations, &alone, |shape| model.known(shape), wanted, &mut Rng::numbered(0, 1 << 40));
     variant.apply(&mut shown, false);
-    let chosen: Vec<u32> = (0..shown.about.len() as u32).collect();
+    let looked_at = |index: &u32| shown.about[*index as usize].sight != Sight::Between;
+    let chosen: Vec<u32> = (0..shown.about.len() as u32).filter(looked_at).collect();
     let found = outcomes(model.net(), &shown.examples, &chosen);
     let mut expected = Vec::with_capacity(found.len());
-    for ((about, example), outcome) in shown.about.iter().zip(&shown.examples.examples).zip(found) {
+    for (at, outcome) in chosen.into_iter().zip(found) {
+        let (about, example) = (&shown.about[at as usize], &shown.examples.examples[at as usize]);
         let index = about.observation as usize;
-        let truth = ln_seconds(&observations[index]);
+        let seen = &observations[index];
         let output =
             Output { offset: (outcome.median - f64::from(example.base)) as f32, spread: outcome.spread as f32 };
-        let judged = |prediction: Prediction| Judged {
+        let as_judged = |prediction: Prediction| Judged {
             median: math::ln(prediction.median()),
             upper: math::ln(prediction.upper()),
-            truth,
+            truth: ln_seconds(seen),
         };
-        let sharing = Prediction::new(about.head.shared, Z90);
-        let alone = Prediction::new(alone[index].ln, Z90 * alone[index].spread);
+        let model = as_judged(model.prediction(&about.head, output));
         expected.push(Expected {
             observation: index,
             sight: about.sight,
             neighbours: example.before.len() - 1,
-            model: judged(model.prediction(&about.head, output)),
-            sharing: judged(sharing),
-            stage: judged(alone),
+            finished: seen.finished,
+            model,
+            corrected: model,
+            sharing: as_judged(Prediction::new(about.head.shared, Z90)),
+            stage: as_judged(Prediction::new(alone[index].ln, Z90 * alone[index].spread)),
+            medians: [medians.shape(seen), medians.sized(seen)].map(|ln| judged(ln, seen)),
+            published: seen.published.map(|seconds| judged(math::ln(seconds.max(1e-3)), seen)),
         });
     }
+    correct(observations, &mut expected);
     with_hindsight(expected)
+}
+
+/// Corrects what was said at arrivals.
+fn correct(observations: &[Observation], expected: &mut [Expected]) {
+    let mut at_arrival: Vec<&mut Expected> = expected.iter_mut().filter(|one| one.sight == Sight::AtArrival).collect();
+    let said: Vec<_> = at_arrival.iter().map(|one| (one.observation, one.model)).collect();
+    for (one, corrected) in at_arrival.iter_mut().zip(corrected(observations, &said)) {
+        one.corrected = corrected;
+    }
 }
 
 /// Gives those that had none their arrival as hindsight.
@@ -76,7 +138,7 @@ fn with_hindsight(expected: Vec<Expected>) -> Vec<Expected> {
     for of_one in expected.chunk_by(|one, next| one.observation == next.observation) {
         all.extend_from_slice(of_one);
         if of_one.iter().all(|one| one.sight != Sight::Hindsight) {
-            all.extend(of_one.first().map(|one| Expected { sight: Sight::Hindsight, ..*one }));
+            all.extend(of_one.first().map(|one| Expected { sight: Sight::Hindsight, corrected: one.model, ..*one }));
         }
     }
     all
@@ -122,6 +184,6 @@ fn medians<K: Ord>(values: impl Iterator<Item = (K, f64)>) -> BTreeMap<K, f64> {
 }
 
 /// A point estimate, judged: no width.
-pub fn judged(ln: f64, seen: &Observation) -> Judged {
+fn judged(ln: f64, seen: &Observation) -> Judged {
     Judged { median: ln, upper: ln, truth: ln_seconds(seen) }
 }

@@ -4,12 +4,14 @@
 
 pub mod accuracy;
 pub mod contexts;
+pub mod corrected;
 pub mod evaluation;
 pub mod examples;
 mod fallback;
 pub mod fit;
 pub mod learning;
 pub mod observation;
+pub mod reread;
 pub mod stage;
 pub mod survival;
 pub mod variant;

@@ -40,23 +40,25 @@ pub const WHOLE: Variant = Variant {
     past: true,
 };
 
+/// Iconq+ as its paper has it.
+pub const PLUS: Variant = Variant {
+    name: "+ incremental (Iconq+)",
+    size: true,
+    bounds: true,
+    incremental: true,
+    foresight: false,
+    fluid: false,
+    past: false,
+};
+
 /// From Iconq to ours, one step at a time.
 pub const STEPS: [Variant; 7] = {
-    let iconq = Variant {
-        name: "Iconq",
-        size: false,
-        bounds: false,
-        incremental: false,
-        foresight: false,
-        fluid: false,
-        past: false,
-    };
+    let iconq = Variant { name: "Iconq", size: false, bounds: false, incremental: false, ..PLUS };
     let size = Variant { name: "+ size", size: true, ..iconq };
     let censored = Variant { name: "+ censored", bounds: true, ..size };
-    let plus = Variant { name: "+ incremental (Iconq+)", incremental: true, ..censored };
-    let foresight = Variant { name: "+ at arrival and between", foresight: true, ..plus };
+    let foresight = Variant { name: "+ at arrival and between", foresight: true, ..PLUS };
     let fluid = Variant { name: "+ fluid estimate", fluid: true, ..foresight };
-    [iconq, size, censored, plus, foresight, fluid, WHOLE]
+    [iconq, size, censored, PLUS, foresight, fluid, WHOLE]
 };
 
 impl Variant {

@@ -57,6 +57,10 @@ fn a_log_becomes_a_model_and_the_model_is_measured() {
     assert!(evaluate.status.success(), "{}", text(&evaluate.stderr));
     let again: serde_json::Value = serde_json::from_slice(&evaluate.stdout).expect("JSON");
     assert_eq!(again["test"], report["test"]);
+    // What was cut off is told apart.
+    let cut_off = (0..120u64).filter(|query| query % 5 == 4 && query % 17 == 16).count() as u64 * 2;
+    assert_eq!(again["test"]["by_status"]["finished"]["n"], tested);
+    assert_eq!(again["test"]["by_status"]["cut_off"]["n"], cut_off);
 
     let first = std::fs::read(dir.path().join("m.model")).expect("a model");
     assert!(punctual(dir.path(), &train).status.success());
@@ -95,4 +99,74 @@ fn a_short_history_makes_a_model_that_says_what_it_stands_on() {
     let said = text(&train.stdout);
     assert!(said.contains("too few for a network: the model stands on what queries took alone"), "{said}");
     assert!(punctual(dir.path(), &["evaluate", "m.model", "h"]).status.success());
+}
+
+#[test]
+fn a_picture_of_what_a_model_is_worth_stands_alone_and_is_whole() {
+    let dir = tempfile::tempdir().expect("a directory");
+    imported(dir.path(), 120);
+    let train = ["train", "h", "-o", "m.model", "--split", "column", "--epochs", "1", "--hidden", "16"];
+    assert!(punctual(dir.path(), &train).status.success());
+    let drawn = punctual(dir.path(), &["evaluate", "m.model", "h", "--html", "worth.html"]);
+    assert!(drawn.status.success(), "{}", text(&drawn.stderr));
+    let page = std::fs::read_to_string(dir.path().join("worth.html")).expect("a page");
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    assert_eq!(page.matches("</svg>").count(), 4);
+    assert!(!page.contains("http") && !page.contains("<script"));
+    assert!(!dir.path().join("worth.html.new").exists());
+    let nowhere = punctual(dir.path(), &["evaluate", "m.model", "h", "--html", "no/worth.html"]);
+    assert!(nowhere.status.code() == Some(1) && text(&nowhere.stderr).contains("no/worth.html"));
+
+    let arrive = ["reproduce", "arrivals", "m.model", "h", "--queries", "9", "--html", "a.html", "--format", "json"];
+    let arrived = punctual(dir.path(), &arrive);
+    assert!(arrived.status.success(), "{}", text(&arrived.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&arrived.stdout).expect("JSON");
+    assert_eq!((&report["queries"], &report["same"]), (&9.into(), &9.into()));
+    assert_eq!(report["incremental_ms"].as_array().map(Vec::len), Some(9));
+    assert!(std::fs::read_to_string(dir.path().join("a.html")).expect("a page").ends_with("</html>\n"));
+}
+
+#[test]
+fn clusters_are_held_out_by_name_and_remembered_with_the_model() {
+    let dir = tempfile::tempdir().expect("a directory");
+    imported(dir.path(), 120);
+    let train =
+        ["train", "h", "-o", "m.model", "--hold-out", "?1", "--epochs", "1", "--hidden", "16", "--format", "json"];
+    let trained = punctual(dir.path(), &train);
+    assert!(trained.status.success(), "{}", text(&trained.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&trained.stdout).expect("JSON");
+    assert_eq!(report["learnt_from"], 120);
+    assert_eq!(report["test"]["n"], 120 - 120 / 17);
+    let evaluated = punctual(dir.path(), &["evaluate", "m.model", "h", "--format", "json"]);
+    let again: serde_json::Value = serde_json::from_slice(&evaluated.stdout).expect("JSON");
+    assert_eq!(again["test"], report["test"]);
+    let unknown = punctual(dir.path(), &["train", "h", "-o", "m.model", "--hold-out", "nobody"]);
+    let why = text(&unknown.stderr);
+    assert!(unknown.status.code() == Some(1) && why.contains("--hold-out nobody: no cluster"), "{why}");
+}
+
+#[test]
+fn the_table_of_parts_pools_folds_and_holds_rivals() {
+    let dir = tempfile::tempdir().expect("a directory");
+    imported(dir.path(), 60);
+    let table = ["reproduce", "predictor", "h", "--split", "random", "--folds", "--brief", "--epochs", "1"];
+    let made = punctual(dir.path(), &[&table[..], &["--format", "json"]].concat());
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&made.stdout).expect("JSON");
+    // Each query is in one fold; those that finished are measured.
+    assert_eq!(report["queries"], 2 * (60 - 60 / 17));
+    let names = |rows: &serde_json::Value| -> Vec<String> {
+        let rows = rows.as_array().expect("rows").iter();
+        rows.map(|row| row["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(
+        names(&report["steps"]),
+        ["+ incremental (Iconq+)", "+ recent past (Punctual)", "+ corrected as queries end"]
+    );
+    assert_eq!(
+        names(&report["rivals"]),
+        ["processor sharing", "Stage alone", "fingerprint median", "fingerprint, size median"]
+    );
+    let alone = punctual(dir.path(), &["reproduce", "predictor", "h", "--folds"]);
+    assert_eq!(alone.status.code(), Some(2));
 }

@@ -37,6 +37,11 @@ impl Prediction {
         Prediction { median: self.median + by, ..self }
     }
 
+    /// The same median with a spread `factor` times as wide.
+    pub fn widened(self, factor: f64) -> Prediction {
+        Prediction { spread: (self.spread * factor).max(NARROWEST / Z90), ..self }
+    }
+
     /// The median in seconds.
     pub fn median(self) -> f64 {
         math::exp(self.median)

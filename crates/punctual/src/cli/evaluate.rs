@@ -1,14 +1,14 @@
 //! `punctual evaluate`: what a model is worth on a history.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 
+use super::aside::Aside;
 use super::{Format, Stop};
 use crate::model::file;
-use crate::model::report::{Worth, worth};
-use crate::model::seen::{Fold, Split};
+use crate::model::report::{Judgement, Worth, page, picture};
 use crate::print;
 
 /// Measure a model on history that it has not learnt from.
@@ -18,12 +18,11 @@ pub(super) struct Flags {
     model: PathBuf,
     /// A history directory, or one file of it
     history: PathBuf,
-    /// What to measure on, as it was set aside in training; without it, as the model was trained
-    #[arg(long, value_enum)]
-    split: Option<Split>,
-    /// Which fifth was set aside, with --split run or random
-    #[arg(long, value_name = "0-4", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..5))]
-    fold: u64,
+    #[command(flatten)]
+    aside: Aside,
+    /// Draw it, as one page of HTML that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// How to write the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -39,15 +38,24 @@ struct Report {
 pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
     let (model, facts) = file::read(&flags.model).map_err(Stop::failed)?;
-    let trained = <Split as clap::ValueEnum>::from_str(&facts.split, false).ok().filter(|split| *split != Split::None);
-    let fold = Fold { number: flags.fold, seed: facts.seed };
-    let (observations, split) = super::train::observations(&flags.history, flags.split.or(trained), fold)?;
-    let Some(worth) = worth(&model, &observations) else {
-        return Err(Stop::failed(format_args!("--split {split} sets no query aside that finished")));
+    let (split, fold) = flags.aside.or_recorded(&facts.split, facts.seed);
+    let (observations, split) = super::train::observations(&flags.history, split, fold)?;
+    let judgement = Judgement::of(&model, &observations);
+    let Some(worth) = judgement.worth() else {
+        return Err(Stop::failed(format_args!("the split \"{split}\" sets no query aside that finished")));
     };
+    if let Some(path) = &flags.html {
+        let html = picture::page(&judgement, &worth, (&flags.model, &flags.history));
+        draw(path, &html)?;
+    }
     match flags.format {
         Format::Text => print::line(format_args!("{worth}"))?,
         Format::Json => print::json(&Report { learnt_from: facts.queries, test: worth })?,
     }
     Ok(0)
+}
+
+/// Writes a page, whole or not at all.
+pub(super) fn draw(path: &Path, html: &str) -> Result<(), Stop> {
+    page::write(path, html).map_err(|cause| Stop::failed(format_args!("writing {}: {cause}", path.display())))
 }

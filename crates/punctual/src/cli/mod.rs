@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 141 nobody reads the output any more.
 
+mod aside;
 pub mod check;
 mod demo;
 mod engine;

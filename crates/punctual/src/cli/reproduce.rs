@@ -5,13 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
+use punctual_core::predict::model::Model;
 use punctual_learn::fit::Go;
 use punctual_learn::learning::{Options, learn};
-use punctual_learn::variant::STEPS;
+use punctual_learn::observation::Observation;
+use punctual_learn::variant::{PLUS, STEPS, Variant, WHOLE};
 use serde::Serialize;
 
+use super::aside::Aside;
+use super::progress::Teller;
 use super::{Format, Stop};
-use crate::model::report::{Step, step};
+use crate::model::file;
+use crate::model::report;
+use crate::model::report::table::{HEADING, Said, Step};
 use crate::model::seen::{Fold, Split};
 use crate::print;
 
@@ -20,18 +26,39 @@ use crate::print;
 pub(super) enum What {
     /// What each part of the predictor is worth: AutoSLO's Figure 7a, and on to ours
     Predictor(Predictor),
+    /// What an arrival costs while none ends, one step each against all read again: AutoSLO's Figure 7b
+    Arrivals(Arrivals),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Arrivals {
+    /// The model
+    model: PathBuf,
+    /// A history directory, or one file of it, with the queries that arrive
+    history: PathBuf,
+    /// How many arrive
+    #[arg(long, default_value_t = 297, value_parser = clap::value_parser!(u16).range(1..=2_000))]
+    queries: u16,
+    /// Draw it, as one page of HTML that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// How to write the result
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Predictor {
     /// A history directory, or one file of it
     history: PathBuf,
-    /// How what is measured on is set aside; without it, the column split if there is one, else the last fifth of the time
-    #[arg(long, value_enum)]
-    split: Option<Split>,
-    /// Which fifth is set aside, with --split run or random
-    #[arg(long, value_name = "0-4", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..5))]
-    fold: u64,
+    #[command(flatten)]
+    aside: Aside,
+    /// Measure on all five fifths, one after the other, with --split run or random
+    #[arg(long, conflicts_with_all = ["fold", "hold_out"])]
+    folds: bool,
+    /// Only Iconq+ as its paper has it, and ours
+    #[arg(long)]
+    brief: bool,
     /// Passes over the queries at most; without it, 16, and more for short histories
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     epochs: Option<u32>,
@@ -45,39 +72,104 @@ pub(super) struct Predictor {
 
 #[derive(Serialize)]
 struct Table {
+    queries: usize,
     steps: Vec<Step>,
+    rivals: Vec<Step>,
 }
 
 /// 0 if all was measured, 1 if it could not be, or was interrupted.
 pub(super) fn run(what: &What) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
-    let What::Predictor(flags) = what;
-    let fold = Fold { number: flags.fold, seed: flags.seed };
-    let (observations, _) = super::train::observations(&flags.history, flags.split, fold)?;
+    match what {
+        What::Predictor(flags) => predictor(flags),
+        What::Arrivals(flags) => arrivals(flags),
+    }
+}
+
+/// It takes a model that there is, where the table of parts makes its own: so it is a command of its own.
+fn arrivals(flags: &Arrivals) -> Result<u8, Stop> {
+    let (model, _) = file::read(&flags.model).map_err(Stop::failed)?;
+    let fold = Fold { number: 0, seed: 0 };
+    let (observations, _) = super::train::observations(&flags.history, Some(Split::None), fold)?;
     let stop = Arc::new(AtomicBool::new(false));
     let _listening = super::stop_on_interrupt(&stop)?;
-    let mut steps = Vec::new();
+    let mut teller = Teller::new();
+    let found = report::arrivals::arrivals(&model, &observations, flags.queries.into(), |done| {
+        teller.tell("arriving", (done as u64, flags.queries.into()), String::new);
+        !stop.load(Ordering::Relaxed)
+    });
+    drop(teller);
+    let found = found.ok_or_else(|| Stop::failed("interrupted"))?;
+    if let Some(path) = &flags.html {
+        super::evaluate::draw(path, &found.page())?;
+    }
+    match flags.format {
+        Format::Text => print::line(&found)?,
+        Format::Json => print::json(&found)?,
+    }
+    // Both ways must say the same.
+    Ok(u8::from(found.same != found.queries))
+}
+
+fn predictor(flags: &Predictor) -> Result<u8, Stop> {
+    let folds = folds(flags)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let _listening = super::stop_on_interrupt(&stop)?;
+    let variants: &[Variant] = if flags.brief { &[PLUS, WHOLE] } else { &STEPS };
+    let show = |step: &Step| if flags.format == Format::Text { print::line(step) } else { Ok(()) };
     if flags.format == Format::Text {
-        print::line(
-            "Q-error                        in hindsight p50     p90     p95  below p90   at arrival p50     p90     p95",
-        )?;
+        print::line(HEADING)?;
     }
-    for variant in STEPS {
-        print::aside(format_args!("{} of {}: {}", steps.len() + 1, STEPS.len(), variant.name));
-        let options = Options { variant, ..super::train::options(flags.epochs, flags.seed) };
-        let go = || if stop.load(Ordering::Relaxed) { Go::Stop } else { Go::On };
-        let learnt = learn(&observations, &options, &mut |_| go()).map_err(Stop::failed)?;
-        if learnt.stopped {
-            return Err(Stop::failed("interrupted; what was measured is above"));
+    let (mut steps, mut rivals) = (Vec::new(), Vec::new());
+    for (number, variant) in variants.iter().enumerate() {
+        let mut said = Said::default();
+        for (fold, observations) in folds.iter().enumerate() {
+            let of = folds.len();
+            let fold = if of > 1 { format!(", fold {} of {of}", fold + 1) } else { String::new() };
+            print::aside(format_args!("{} of {}: {}{fold}", number + 1, variants.len(), variant.name));
+            said.add(&learnt(flags, variant, observations, &stop)?, observations, variant);
         }
-        let one = step(&learnt.model, &observations, &variant);
-        if flags.format == Format::Text {
-            print::line(one)?;
+        steps.push(said.step(variant));
+        steps.iter().last().map_or(Ok(()), &show)?;
+        if *variant == WHOLE {
+            steps.push(said.corrected());
+            steps.iter().last().map_or(Ok(()), &show)?;
+            rivals = said.rivals();
+            rivals.iter().try_for_each(&show)?;
         }
-        steps.push(one);
     }
-    if flags.format == Format::Json {
-        print::json(&Table { steps })?;
+    let queries = steps.first().map_or(0, |step| step.at_arrival.n());
+    match flags.format {
+        Format::Text => print::line(format_args!("on {queries} queries that were set aside and finished"))?,
+        Format::Json => print::json(&Table { queries, steps, rivals })?,
     }
     Ok(0)
+}
+
+/// The observations, split in one way or in five.
+fn folds(flags: &Predictor) -> Result<Vec<Vec<Observation>>, Stop> {
+    let split = flags.aside.split();
+    if flags.folds && !matches!(split, Some(Split::Run | Split::Random)) {
+        return Err(Stop::usage("--folds goes with --split run or --split random"));
+    }
+    let read = |fold| super::train::observations(&flags.history, split.clone(), fold).map(|(read, _)| read);
+    match flags.folds {
+        true => (0..5).map(|number| read(Fold { number, seed: flags.seed })).collect(),
+        false => Ok(vec![read(flags.aside.fold(flags.seed))?]),
+    }
+}
+
+fn learnt(
+    flags: &Predictor,
+    variant: &Variant,
+    observations: &[Observation],
+    stop: &AtomicBool,
+) -> Result<Model, Stop> {
+    let options = Options { variant: *variant, ..super::train::options(flags.epochs, flags.seed) };
+    let go = || if stop.load(Ordering::Relaxed) { Go::Stop } else { Go::On };
+    let learnt = learn(observations, &options, &mut |_| go()).map_err(Stop::failed)?;
+    if learnt.stopped {
+        return Err(Stop::failed("interrupted; what was measured is above"));
+    }
+    Ok(learnt.model)
 }

@@ -11,6 +11,7 @@ use punctual_learn::learning::{Kind, Learnt, Options, Progress, Round, learn};
 use punctual_learn::observation::Observation;
 use serde::Serialize;
 
+use super::aside::Aside;
 use super::progress::Teller;
 use super::{Format, Stop};
 use crate::model::file::{self, Facts};
@@ -27,12 +28,8 @@ pub(super) struct Flags {
     /// The model to write
     #[arg(short, long, value_name = "MODEL")]
     out: PathBuf,
-    /// How what the model is measured on is set aside; without it, the column split if there is one, else the last fifth of the time
-    #[arg(long, value_enum)]
-    split: Option<Split>,
-    /// Which fifth is set aside, with --split run or random
-    #[arg(long, value_name = "0-4", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..5))]
-    fold: u64,
+    #[command(flatten)]
+    aside: Aside,
     /// Passes over the queries at most; without it, 16, and more for short histories
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     epochs: Option<u32>,
@@ -82,8 +79,8 @@ struct Report<'a> {
 pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
     let begun = Instant::now();
-    let (observations, split) =
-        observations(&flags.history, flags.split, Fold { number: flags.fold, seed: flags.seed })?;
+    let fold = flags.aside.fold(flags.seed);
+    let (observations, split) = observations(&flags.history, flags.aside.split(), fold)?;
     let stop = Arc::new(AtomicBool::new(false));
     let _listening = super::stop_on_interrupt(&stop)?;
     let learnt = train(flags, &observations, &stop)?;
@@ -93,7 +90,7 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
         isolated: learnt.isolated as u64,
         epochs: learnt.epochs,
         seed: flags.seed,
-        split: split.to_string(),
+        split: split.record(fold.number),
     };
     file::write(&flags.out, &learnt.model, &facts).map_err(Stop::failed)?;
     let report = Report {
@@ -153,7 +150,7 @@ pub(super) fn observations(path: &Path, split: Option<Split>, fold: Fold) -> Res
         return Err(Stop::failed(why));
     }
     let split = split.unwrap_or(if seen.has_split() { Split::Column } else { Split::Time });
-    Ok((seen.split(split, fold).map_err(Stop::failed)?, split))
+    Ok((seen.split(&split, fold).map_err(Stop::failed)?, split))
 }
 
 /// How to learn, with so many epochs at most if a number was typed.

@@ -16,6 +16,7 @@ use punctual_core::rng::{Rng, Stream};
 use punctual_core::time::Time;
 use punctual_learn::observation::{Observation, Part};
 
+use super::pattern::Pattern;
 use crate::history::Row;
 
 /// The class of keepalives and drivers' housekeeping.
@@ -28,7 +29,7 @@ const ONE_IN: u64 = 5;
 const TEXTS: usize = 1 << 16;
 
 /// How what a model is measured on is set aside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Split {
     /// As the rows say in their column `split`: train, val or test
     Column,
@@ -42,7 +43,30 @@ pub enum Split {
     Random,
     /// Nothing: learn from everything
     None,
+    /// All clusters whose name is as one of the patterns says, whole.
+    #[value(skip)]
+    Named(Vec<Pattern>),
 }
+
+impl Split {
+    /// What a model's file says of how it was trained, with the fifth where there are fifths.
+    pub fn record(&self, fold: u64) -> String {
+        let fifths = matches!(self, Split::Run | Split::Random);
+        if fifths { format!("{self} {fold}") } else { self.to_string() }
+    }
+
+    /// What [`Split::record`] said, and the fifth if it said one; None if it is nothing that a split says.
+    pub fn recorded(text: &str) -> Option<(Split, Option<u64>)> {
+        if let Some(patterns) = text.strip_prefix(NAMED) {
+            return Some((Split::Named(patterns.split('\n').flat_map(str::parse).collect()), None));
+        }
+        let (name, fold) = text.split_once(' ').map_or((text, None), |(name, fold)| (name, fold.parse().ok()));
+        Split::from_str(name, false).ok().map(|split| (split, fold))
+    }
+}
+
+/// What the record of a split by name begins with; its patterns follow, one a line.
+const NAMED: &str = "named\n";
 
 impl fmt::Display for Split {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,6 +77,10 @@ impl fmt::Display for Split {
             Split::Tail => "tail",
             Split::Random => "random",
             Split::None => "none",
+            Split::Named(patterns) => {
+                let patterns: Vec<String> = patterns.iter().map(Pattern::to_string).collect();
+                return write!(f, "{NAMED}{}", patterns.join("\n"));
+            }
         })
     }
 }
@@ -143,7 +171,7 @@ impl Seen {
     ///
     /// # Errors
     /// If the rows do not say it where they must, or say something unknown.
-    pub fn split(mut self, split: Split, fold: Fold) -> Result<Vec<Observation>, SplitError> {
+    pub fn split(mut self, split: &Split, fold: Fold) -> Result<Vec<Observation>, SplitError> {
         match split {
             Split::Column => self.by_column()?,
             Split::Run => self.by_run(fold),
@@ -153,8 +181,9 @@ impl Seen {
             }
             Split::Random => self.by_chance(fold),
             Split::None => {}
+            Split::Named(patterns) => self.by_name(patterns, fold)?,
         }
-        if self.observations.iter().all(|seen| seen.part != Part::Validate) && split != Split::Column {
+        if self.observations.iter().all(|seen| seen.part != Part::Validate) && *split != Split::Column {
             self.validate(fold.seed);
         }
         Ok(self.observations)
@@ -175,17 +204,27 @@ impl Seen {
         Ok(())
     }
 
+    fn by_run(&mut self, fold: Fold) {
+        let order = self.shuffled(fold.seed);
+        self.hold_out(&every_fifth(&order, fold.number), fold.seed);
+    }
+
+    fn by_name(&mut self, patterns: &[Pattern], fold: Fold) -> Result<(), SplitError> {
+        if let Some(idle) = patterns.iter().find(|pattern| !self.clusters.keys().any(|(name, _)| pattern.matches(name)))
+        {
+            return Err(SplitError::NoSuchCluster(idle.clone()));
+        }
+        let is_held = |name: &str| patterns.iter().any(|pattern| pattern.matches(name));
+        let held: BTreeSet<u32> =
+            self.clusters.iter().filter(|((name, _), _)| is_held(name)).map(|(_, cluster)| *cluster).collect();
+        self.hold_out(&held, fold.seed);
+        Ok(())
+    }
+
     /// Whole clusters are set aside, and of the others whole ones decide when to stop: queries of one run resemble each
     /// other more than those of another, and a width measured on neighbours would be too narrow.
-    fn by_run(&mut self, fold: Fold) {
-        let mut rng = Rng::stream(fold.seed, Stream::Split);
-        let mut order: Vec<(u64, u32)> = (0..self.clusters.len() as u32).map(|cluster| (rng.bits(), cluster)).collect();
-        order.sort_unstable();
-        let mut order: Vec<u32> = order.into_iter().map(|(_, cluster)| cluster).collect();
-        let every_fifth = |clusters: &[u32], from: u64| -> BTreeSet<u32> {
-            clusters.iter().skip(from as usize).step_by(ONE_IN as usize).copied().collect()
-        };
-        let held = every_fifth(&order, fold.number);
+    fn hold_out(&mut self, held: &BTreeSet<u32>, seed: u64) {
+        let mut order = self.shuffled(seed);
         order.retain(|cluster| !held.contains(cluster));
         // The only one that is left must be learnt from.
         let watched = if order.len() > 1 { every_fifth(&order, 0) } else { BTreeSet::new() };
@@ -196,6 +235,14 @@ impl Seen {
                 seen.part = Part::Validate;
             }
         }
+    }
+
+    /// The clusters in an order of chance.
+    fn shuffled(&self, seed: u64) -> Vec<u32> {
+        let mut rng = Rng::stream(seed, Stream::Split);
+        let mut order: Vec<(u64, u32)> = (0..self.clusters.len() as u32).map(|cluster| (rng.bits(), cluster)).collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, cluster)| cluster).collect()
     }
 
     /// Sets aside the last fifth of those that are `among`.
@@ -230,6 +277,10 @@ impl Seen {
     }
 }
 
+fn every_fifth(clusters: &[u32], from: u64) -> BTreeSet<u32> {
+    clusters.iter().skip(from as usize).step_by(ONE_IN as usize).copied().collect()
+}
+
 /// Why rows cannot be split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SplitError {
@@ -237,6 +288,8 @@ pub enum SplitError {
     NoColumn,
     /// A row says something else.
     Unknown(String),
+    /// No cluster is called so.
+    NoSuchCluster(Pattern),
 }
 
 impl fmt::Display for SplitError {
@@ -247,6 +300,9 @@ impl fmt::Display for SplitError {
             }
             SplitError::Unknown(said) => {
                 write!(f, "the column split says \"{said}\"; it must say train, val or test")
+            }
+            SplitError::NoSuchCluster(pattern) => {
+                write!(f, "--hold-out {pattern}: no cluster of the history is called so")
             }
         }
     }
@@ -308,7 +364,7 @@ mod tests {
     #[test]
     fn the_column_says_what_a_row_is_for() {
         let said = |split: &str| Row { split: Some(split.into()), ..row(1, "a") };
-        let parts = |rows: &[Row]| seen(rows).split(Split::Column, FOLD);
+        let parts = |rows: &[Row]| seen(rows).split(&Split::Column, FOLD);
         let found = parts(&[said("train"), said("val"), said("test"), row(1, "a")]).unwrap();
         let found: Vec<Part> = found.iter().map(|seen| seen.part).collect();
         assert_eq!(found, [Part::Train, Part::Validate, Part::Test, Part::Train]);
@@ -322,7 +378,7 @@ mod tests {
         let mut held = vec![0; 100];
         for number in 0..5 {
             let fold = Fold { number, seed: 3 };
-            let observations = seen(&rows).split(Split::Run, fold).unwrap();
+            let observations = seen(&rows).split(&Split::Run, fold).unwrap();
             let clusters: BTreeSet<u32> =
                 observations.iter().filter(|seen| seen.part == Part::Test).map(|seen| seen.cluster).collect();
             assert_eq!(clusters.len(), 2);
@@ -341,18 +397,44 @@ mod tests {
     #[test]
     fn the_last_fifth_of_the_time_and_a_fifth_of_the_rest_are_set_aside() {
         let rows: Vec<Row> = (0..1_000).rev().map(|at| row(at, "a")).collect();
-        let observations = seen(&rows).split(Split::Time, FOLD).unwrap();
+        let observations = seen(&rows).split(&Split::Time, FOLD).unwrap();
         let count = |part| observations.iter().filter(|seen| seen.part == part).count();
         assert_eq!(count(Part::Test), 200);
         assert!(observations[..200].iter().all(|seen| seen.part == Part::Test));
         assert!((130..190).contains(&count(Part::Validate)), "{}", count(Part::Validate));
         let two: Vec<Row> = (0..100).map(|at| row(at, if at < 60 { "a" } else { "b" })).collect();
-        let tails = seen(&two).split(Split::Tail, FOLD).unwrap();
+        let tails = seen(&two).split(&Split::Tail, FOLD).unwrap();
         let tested = tails.iter().enumerate().filter(|(_, seen)| seen.part == Part::Test).map(|(at, _)| at);
         assert!(tested.eq((48..60).chain(92..100)));
-        let random = seen(&rows).split(Split::Random, FOLD).unwrap();
+        let random = seen(&rows).split(&Split::Random, FOLD).unwrap();
         let tested = random.iter().filter(|seen| seen.part == Part::Test).count();
         assert!((160..240).contains(&tested), "{tested}");
-        assert!(seen(&[]).split(Split::Time, FOLD).unwrap().is_empty());
+        assert!(seen(&[]).split(&Split::Time, FOLD).unwrap().is_empty());
+    }
+
+    #[test]
+    fn clusters_are_held_out_by_name_and_whole_ones_of_the_rest_are_watched() {
+        let rows: Vec<Row> =
+            (0..60).map(|at| row(at, &format!("{}-{}", ["quiet", "busy"][at as usize % 2], at % 6))).collect();
+        let named = |patterns: &[&str]| Split::Named(patterns.iter().flat_map(|pattern| pattern.parse()).collect());
+        let observations = seen(&rows).split(&named(&["busy-*"]), FOLD).unwrap();
+        let part = |at: usize| observations[at].part;
+        assert!((0..60).all(|at| (part(at) == Part::Test) == (at % 2 == 1)));
+        let watched: BTreeSet<usize> = (0..60).filter(|at| part(*at) == Part::Validate).map(|at| at % 6).collect();
+        assert_eq!(watched.len(), 1);
+        assert!((0..60).filter(|at| watched.contains(&(at % 6))).all(|at| part(at) == Part::Validate));
+        let refused = seen(&rows).split(&named(&["busy-*", "nobody*"]), FOLD).unwrap_err();
+        assert_eq!(refused.to_string(), "--hold-out nobody*: no cluster of the history is called so");
+    }
+
+    #[test]
+    fn how_it_was_split_is_read_back_as_it_was_recorded() {
+        let named = Split::Named(["a b*", "c,d"].iter().flat_map(|pattern| pattern.parse()).collect());
+        for (split, fold) in [(Split::Run, Some(3)), (Split::Random, Some(0)), (Split::Time, None), (named, None)] {
+            let record = split.record(fold.unwrap_or(4));
+            assert_eq!(Split::recorded(&record), Some((split, fold)), "{record}");
+        }
+        assert_eq!(Split::recorded("run"), Some((Split::Run, None)));
+        assert_eq!(Split::recorded("lots"), None);
     }
 }
