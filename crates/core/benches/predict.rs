@@ -12,7 +12,7 @@ use std::ops::Range;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use punctual_core::fingerprint::Fingerprint;
 use punctual_core::id::{ClusterId, QueryId, Units};
-use punctual_core::predict::features::features;
+use punctual_core::predict::features::{features, read};
 use punctual_core::predict::kernel::{Kernel, Path};
 use punctual_core::predict::model::{Model, Parts};
 use punctual_core::predict::net::{
@@ -22,6 +22,8 @@ use punctual_core::predict::predictor::{Look, Predictor, Profile};
 use punctual_core::predict::stage::Stage;
 use punctual_core::rng::Rng;
 use punctual_core::time::Time;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::tokenizer::Tokenizer;
 
 const SHAPE: Shape = Shape { known: 300, hidden: 32 };
 
@@ -238,7 +240,8 @@ fn followed(clusters: u32, running: u64) -> (Model, Predictor, Vec<ClusterId>, P
     (model, predictor, ids, query, Time::from_micros(running * u64::from(clusters) * 50_000))
 }
 
-/// What a text that was never seen costs before anything is known of it.
+/// What a text that was never seen costs before anything is known of it: its features, and with them what it is. Beside
+/// it, what the tokenizer that is left the texts with odd corners takes by itself.
 fn texts(c: &mut Criterion) {
     let select = "select i_item_id, avg(ss_quantity) agg1, sum(ss_ext_sales_price) agg2 from store_sales, item, \
          date_dim, (select c_customer_sk from customer where c_birth_year between 1950 and 1960) c where ss_item_sk = \
@@ -247,7 +250,15 @@ fn texts(c: &mut Criterion) {
     // As long as the longest queries of TPC-DS.
     let long = format!("{select} union all {select} union all {select} union all {select} union all {select}");
     for (name, text) in [("text of 460 characters", select), ("text of 2,300 characters", &long)] {
-        c.bench_function(name, |b| b.iter(|| features(black_box(text), None)));
+        let mut group = c.benchmark_group(name);
+        group.bench_function("features", |b| b.iter(|| features(black_box(text), None)));
+        group.bench_function("statement and features", |b| b.iter(|| read(black_box(text))));
+        let odd = format!("{text} -- ü\n offset 1e0");
+        group.bench_function("statement and features of an odd one", |b| b.iter(|| read(black_box(&odd))));
+        group.bench_function("tokenizer alone", |b| {
+            b.iter(|| Tokenizer::new(&PostgreSqlDialect {}, black_box(text)).tokenize().map(|tokens| tokens.len()));
+        });
+        group.finish();
     }
 }
 

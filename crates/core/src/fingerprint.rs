@@ -10,6 +10,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sqlparser::tokenizer::Token;
 
+use crate::lexemes::Lexeme;
+
 /// A query's shape as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(pub u64);
@@ -58,14 +60,12 @@ impl Shape {
         Shape { text: String::new(), hash: 0xcbf2_9ce4_8422_2325, list: List::None, held: Vec::new(), pure_row: false }
     }
 
-    /// Adds what the tokenizer found. White space and comments must have been left out.
-    pub(crate) fn token(&mut self, token: &Token) {
-        match token {
-            Token::Word(word) if word.quote_style.is_none() => self.piece(&word.value.to_ascii_lowercase()),
-            Token::Word(word) => self.piece(&format!("\"{}\"", word.value)),
-            Token::DoubleQuotedString(name) => self.piece(&format!("\"{name}\"")),
-            token if is_literal(token) => self.literal(),
-            other => self.piece(&other.to_string()),
+    /// Adds a word, a literal or a sign.
+    pub(crate) fn lexeme(&mut self, lexeme: &Lexeme<'_>) {
+        match lexeme {
+            Lexeme::Word(piece) | Lexeme::Sign(piece) => self.piece(piece),
+            Lexeme::Quoted(name) => self.piece(&format!("\"{name}\"")),
+            Lexeme::Number(_) | Lexeme::Literal => self.literal(),
         }
     }
 

@@ -20,6 +20,7 @@ pub mod dispatcher;
 pub mod event;
 pub mod fingerprint;
 pub mod id;
+mod lexemes;
 pub mod math;
 pub mod policy;
 pub mod predict;

@@ -5,11 +5,12 @@
 //! grammar is computed elsewhere, once per fingerprint. A text that the tokenizer rejects still gets a fingerprint
 //! and a kind, from a cruder cut into words.
 
-use serde::{Deserialize, Serialize};
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::tokenizer::{Token, Tokenizer, Whitespace};
+use std::borrow::Cow;
 
-use crate::fingerprint::{Fingerprint, Shape, is_literal};
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint::{Fingerprint, Shape};
+use crate::lexemes::{self, Lexeme};
 use crate::tag::Tag;
 
 /// The most tables that are kept of one text.
@@ -136,57 +137,41 @@ impl Kind {
 impl Statement {
     /// Reads `text`, which may hold several statements. Never fails.
     pub fn read(text: &str) -> Statement {
-        let dialect = PostgreSqlDialect {};
-        match Tokenizer::new(&dialect, text).tokenize() {
-            Ok(tokens) => read_tokens(&tokens),
-            Err(_) => read_crudely(text),
-        }
+        read_with(text, |_, _| ()).0
     }
 }
 
-fn read_tokens(tokens: &[Token]) -> Statement {
-    let mut tag = Tag::default();
+/// Reads `text`, and hands what it was cut into to `also`, with the tables of the statement; None if it cannot be cut.
+pub(crate) fn read_with<T>(text: &str, also: impl FnOnce(&Statement, Option<&[Lexeme<'_>]>) -> T) -> (Statement, T) {
+    let (lower, mut tag) = (text.to_ascii_lowercase(), Tag::default());
+    let lexemes = lexemes::cut(text, &lower, &mut tag);
+    let statement = match &lexemes {
+        Some(lexemes) => read_lexemes(lexemes, tag),
+        None => read_crudely(text),
+    };
+    let other = also(&statement, lexemes.as_deref());
+    (statement, other)
+}
+
+fn read_lexemes(mut lexemes: &[Lexeme<'_>], tag: Tag) -> Statement {
+    while let [rest @ .., last] = lexemes
+        && last.is(";")
+    {
+        lexemes = rest;
+    }
     let mut shape = Shape::new();
-    let mut words: Vec<&Token> = Vec::with_capacity(tokens.len());
-    for token in tokens {
-        match token {
-            Token::Whitespace(Whitespace::MultiLineComment(comment)) => tag.read_comment(comment),
-            Token::Whitespace(Whitespace::SingleLineComment { comment, .. }) => tag.read_comment(comment),
-            Token::Whitespace(_) | Token::EOF => {}
-            token => words.push(token),
-        }
-    }
-    while words.last() == Some(&&Token::SemiColon) {
-        words.pop();
-    }
-    words.iter().for_each(|token| shape.token(token));
+    lexemes.iter().for_each(|lexeme| shape.lexeme(lexeme));
     let (fingerprint, shape) = shape.finish();
     let (mut tables, mut control, mut count) = (Vec::new(), true, 0);
-    for statement in statements(&words) {
+    for statement in lexemes.split(|lexeme| lexeme.is(";")).filter(|statement| !statement.is_empty()) {
         let from = tables.len();
         tables_of(statement, &mut tables);
         control &= is_control(statement, &tables[from..]);
         count += 1;
     }
     tables.truncate(MAX_TABLES);
-    Statement { fingerprint, shape, kind: kind_of(&words), count, tables, tag, control }
-}
-
-/// What a text does and which tables it reads, from its tokens without white space and comments: the same that
-/// [`Statement::read`] says.
-pub(crate) fn outline(words: &[&Token]) -> (Kind, Vec<String>) {
-    let mut tables = Vec::new();
-    statements(words).for_each(|statement| tables_of(statement, &mut tables));
-    tables.truncate(MAX_TABLES);
-    (kind_of(words), tables)
-}
-
-fn statements<'a, 'b>(words: &'a [&'b Token]) -> impl Iterator<Item = &'a [&'b Token]> {
-    words.split(|token| **token == Token::SemiColon).filter(|statement| !statement.is_empty())
-}
-
-fn kind_of(words: &[&Token]) -> Kind {
-    Kind::of(&words.first().map_or(String::new(), |token| lower(token)))
+    let kind = Kind::of(&lexemes.first().map_or(Cow::Borrowed(""), Lexeme::lower));
+    Statement { fingerprint, shape, kind, count, tables, tag, control }
 }
 
 /// A text that the tokenizer rejects: runs of letters and digits are words, numbers and the insides of quotes are
@@ -226,7 +211,7 @@ fn read_crudely(text: &str) -> Statement {
 
 /// The names after FROM and JOIN, and after commas in a FROM list. A FROM inside a call (`extract(year from d)`)
 /// has no SELECT in its parentheses and is passed over.
-fn tables_of(statement: &[&Token], tables: &mut Vec<String>) {
+fn tables_of(statement: &[Lexeme<'_>], tables: &mut Vec<String>) {
     #[derive(Clone, Copy, Default)]
     struct Level {
         select: bool,
@@ -237,10 +222,10 @@ fn tables_of(statement: &[&Token], tables: &mut Vec<String>) {
     let mut expects = false;
     let mut at = 0;
     while at < statement.len() {
-        let word = lower(statement[at]);
+        let word = statement[at].lower();
         let depth = levels.len() - 1;
         let level = &mut levels[depth];
-        match word.as_str() {
+        match &*word {
             "(" => {
                 levels.push(Level::default());
                 expects = false;
@@ -260,9 +245,9 @@ fn tables_of(statement: &[&Token], tables: &mut Vec<String>) {
                 expects = false;
             }
             "only" | "lateral" if expects => {}
-            _ if expects && is_name(statement[at]) => {
+            _ if expects && statement[at].is_name() => {
                 let (name, next) = dotted_name(statement, at);
-                let call = statement.get(next).is_some_and(|t| **t == Token::LParen);
+                let call = statement.get(next).is_some_and(|t| t.is("("));
                 if !call && !ctes.contains(&name) && !tables.contains(&name) {
                     tables.push(name);
                 }
@@ -277,20 +262,20 @@ fn tables_of(statement: &[&Token], tables: &mut Vec<String>) {
 }
 
 /// Names defined by WITH: a word before `AS (`, or before a column list and `AS (`.
-fn cte_names(statement: &[&Token]) -> Vec<String> {
-    if statement.first().is_none_or(|token| lower(token) != "with") {
+fn cte_names(statement: &[Lexeme<'_>]) -> Vec<String> {
+    if statement.first().is_none_or(|token| token.lower() != "with") {
         return Vec::new();
     }
     let mut names = Vec::new();
     for at in 1..statement.len().saturating_sub(1) {
-        let before = lower(statement[at - 1]);
-        if is_name(statement[at]) && matches!(before.as_str(), "with" | "recursive" | ",") {
+        let before = statement[at - 1].lower();
+        if statement[at].is_name() && matches!(&*before, "with" | "recursive" | ",") {
             let mut next = at + 1;
-            if *statement[next] == Token::LParen {
-                next += statement[next..].iter().take_while(|token| ***token != Token::RParen).count() + 1;
+            if statement[next].is("(") {
+                next += statement[next..].iter().take_while(|token| !token.is(")")).count() + 1;
             }
-            if statement.get(next).is_some_and(|token| lower(token) == "as") {
-                names.push(lower(statement[at]));
+            if statement.get(next).is_some_and(|token| token.lower() == "as") {
+                names.push(statement[at].lower().into_owned());
             }
         }
     }
@@ -298,12 +283,12 @@ fn cte_names(statement: &[&Token]) -> Vec<String> {
 }
 
 /// Joins `schema . table` and says where the name ends.
-fn dotted_name(statement: &[&Token], mut at: usize) -> (String, usize) {
-    let mut name = lower(statement[at]);
+fn dotted_name(statement: &[Lexeme<'_>], mut at: usize) -> (String, usize) {
+    let mut name = statement[at].lower().into_owned();
     at += 1;
-    while at + 1 < statement.len() && *statement[at] == Token::Period && is_name(statement[at + 1]) {
+    while at + 1 < statement.len() && statement[at].is(".") && statement[at + 1].is_name() {
         name.push('.');
-        name.push_str(&lower(statement[at + 1]));
+        name.push_str(&statement[at + 1].lower());
         at += 2;
     }
     (name, at)
@@ -312,12 +297,12 @@ fn dotted_name(statement: &[&Token], mut at: usize) -> (String, usize) {
 /// Housekeeping that a driver, a pool or a tool sends on its own account, and that costs the cluster next to nothing:
 /// empty texts, SHOW, SET and RESET, transactions' ends, queries over the catalogue alone, and a SELECT without FROM
 /// that calls nothing but what drivers ask at start-up (so `SELECT pg_sleep(60)` is a query like any other).
-fn is_control(statement: &[&Token], tables: &[String]) -> bool {
-    let first = statement.first().map_or(String::new(), |token| lower(token));
+fn is_control(statement: &[Lexeme<'_>], tables: &[String]) -> bool {
+    let first = statement.first().map_or(Cow::Borrowed(""), Lexeme::lower);
     match Kind::of(&first) {
         Kind::Empty | Kind::Show | Kind::Set | Kind::Reset => true,
         Kind::Select if tables.is_empty() => {
-            !statement.iter().any(|token| lower(token) == "from")
+            !statement.iter().any(|token| token.lower() == "from")
                 && calls(statement).all(|call| is_start_up_call(&call))
         }
         Kind::Select => tables.iter().all(|table| is_catalogue(table)),
@@ -331,8 +316,8 @@ fn is_catalogue(table: &str) -> bool {
 }
 
 /// Names that are followed by a parenthesis.
-fn calls<'a>(statement: &'a [&'a Token]) -> impl Iterator<Item = String> + 'a {
-    statement.windows(2).filter(|pair| is_name(pair[0]) && *pair[1] == Token::LParen).map(|pair| lower(pair[0]))
+fn calls<'a>(statement: &'a [Lexeme<'a>]) -> impl Iterator<Item = Cow<'a, str>> {
+    statement.windows(2).filter(|pair| pair[0].is_name() && pair[1].is("(")).map(|pair| pair[0].lower())
 }
 
 fn is_start_up_call(name: &str) -> bool {
@@ -350,18 +335,6 @@ fn is_start_up_call(name: &str) -> bool {
         "now",
     ];
     ASKED_AT_START_UP.contains(&name)
-}
-
-fn is_name(token: &Token) -> bool {
-    matches!(token, Token::Word(_))
-}
-
-fn lower(token: &Token) -> String {
-    match token {
-        Token::Word(word) => word.value.to_ascii_lowercase(),
-        token if is_literal(token) => "?".to_owned(),
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]
