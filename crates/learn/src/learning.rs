@@ -89,6 +89,17 @@ pub enum Kind {
     Medians,
 }
 
+impl Kind {
+    /// The name that reports and files use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Network => "network",
+            Kind::Stage => "stage",
+            Kind::Medians => "medians",
+        }
+    }
+}
+
 /// A model, and how it came about.
 #[derive(Clone, Debug)]
 pub struct Learnt {

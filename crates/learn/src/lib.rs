@@ -3,6 +3,7 @@
 //! Nothing here is needed to predict: `punctual_core::predict` evaluates what was trained here.
 
 pub mod accuracy;
+pub mod contest;
 pub mod contexts;
 pub mod corrected;
 pub mod evaluation;

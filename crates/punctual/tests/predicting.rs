@@ -18,7 +18,16 @@ fn write_model(path: &Path) {
     stage.trees.start = 2f64.ln();
     let weights = vec![0.0; Layout::of(shape).total()];
     let parts = Parts { stage, known: Vec::new(), hidden: 16, weights, spread_scales: [1.0; 2] };
-    let facts = Facts { build: "test".into(), queries: 9, isolated: 3, epochs: 1, seed: 0, split: "none".into() };
+    let facts = Facts {
+        build: "test".into(),
+        queries: 9,
+        isolated: 3,
+        newest: 1,
+        kind: "stage".into(),
+        epochs: 1,
+        seed: 0,
+        split: "none".into(),
+    };
     file::write(path, &Model::new(parts).expect("sound parts"), &facts).expect("a model is written");
 }
 

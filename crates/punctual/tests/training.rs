@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use punctual::model::renewal::{Renewal, Renewed};
+use punctual_core::time::Span;
+
 fn punctual(dir: &Path, arguments: &[&str]) -> Output {
     let command = Command::new(env!("CARGO_BIN_EXE_punctual")).args(arguments).current_dir(dir).output();
     command.expect("the program starts")
@@ -169,4 +172,36 @@ fn the_table_of_parts_pools_folds_and_holds_rivals() {
     );
     let alone = punctual(dir.path(), &["reproduce", "predictor", "h", "--folds"]);
     assert_eq!(alone.status.code(), Some(2));
+}
+
+#[tokio::test]
+async fn a_model_is_renewed_only_by_a_better_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    imported(dir.path(), 20);
+    std::fs::rename(dir.path().join("h"), dir.path().join("short")).expect("it moves");
+    imported(dir.path(), 240);
+    let renewal = |history: &str| Renewal {
+        program: env!("CARGO_BIN_EXE_punctual").into(),
+        history: dir.path().join(history),
+        model: dir.path().join("m.model"),
+        every: Span::from_secs(60),
+    };
+    let model = || std::fs::read(dir.path().join("m.model")).expect("a model");
+    // A first one, from little; then a better one, from more; then none that is better, from the same again.
+    let first = renewal("short").once().await.expect("a model");
+    assert!(matches!(&first, Renewed::Better(opened) if opened.facts.kind == "stage"), "{first:?}");
+    let before = model();
+    let second = renewal("h").once().await.expect("a model");
+    assert!(matches!(&second, Renewed::Better(opened) if opened.facts.kind == "network"), "{second:?}");
+    let after = model();
+    assert_ne!(before, after);
+    let third = renewal("h").once().await.expect("a model");
+    assert!(matches!(&third, Renewed::Kept(why) if why.starts_with("not better: ")), "{third:?}");
+    assert_eq!(model(), after);
+    assert!(!dir.path().join("m.model.next").exists());
+    // One that is damaged is replaced, and what cannot be learnt from is said.
+    std::fs::write(dir.path().join("m.model"), &after[..100]).expect("it is cut");
+    assert!(matches!(renewal("h").once().await, Ok(Renewed::Better(_))));
+    let failed = renewal("nowhere").once().await.expect_err("there is no history");
+    assert!(failed.to_string().contains("nowhere"), "{failed}");
 }

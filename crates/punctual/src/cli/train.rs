@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Args;
+use punctual_core::time::Time;
+use punctual_learn::contest::{self, Contest, contest};
 use punctual_learn::fit::{Epoch, Go, Settings};
 use punctual_learn::learning::{Kind, Learnt, Options, Progress, Round, learn};
-use punctual_learn::observation::Observation;
+use punctual_learn::observation::{Observation, Part};
 use serde::Serialize;
 
 use super::aside::Aside;
@@ -39,6 +41,9 @@ pub(super) struct Flags {
     /// What chance begins with
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Say whether the new model is better than this one, on what is set aside: the newest fifth, if not said otherwise
+    #[arg(long, value_name = "MODEL")]
+    against: Option<PathBuf>,
     /// How to write the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -51,6 +56,9 @@ query arrives) and in hindsight (all that overlapped it). Use --split none for a
 
 Where too few queries finished for a network, the model stands on what they took alone, or else on the median of each \
 fingerprint, and says so.
+
+With --against, the new model is called better if, at arrival, on queries that neither has learnt from, its pinball loss \
+over the median and the 90 % quantile is lower and its Q-error at p90 at most 5 % higher. The exit code does not say it.
 
 Ctrl-C keeps the best model so far.";
 
@@ -73,14 +81,37 @@ struct Report<'a> {
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     test: Option<Worth>,
+    #[serde(flatten)]
+    contest: Option<Verdict>,
+}
+
+/// Whether the model is better than another.
+#[derive(Serialize)]
+struct Verdict {
+    /// None: it cannot be told.
+    better: Option<bool>,
+    /// Why, in words.
+    because: String,
+    against: Figures,
+}
+
+/// What that stands on: of the new model and the other one.
+#[derive(Serialize)]
+struct Figures {
+    n: usize,
+    loss: [f64; 2],
+    q_error_p90: [f64; 2],
 }
 
 /// 0 if a model was written, 1 if not.
 pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
     let begun = Instant::now();
+    // Before an hour is spent on one to compare it with.
+    let other = flags.against.as_ref().map(|path| file::read(path)).transpose().map_err(Stop::failed)?;
     let fold = flags.aside.fold(flags.seed);
-    let (observations, split) = observations(&flags.history, flags.aside.split(), fold)?;
+    let (observations, split) =
+        observations(&flags.history, flags.aside.split().or(other.as_ref().map(|_| Split::Time)), fold)?;
     let stop = Arc::new(AtomicBool::new(false));
     let _listening = super::stop_on_interrupt(&stop)?;
     let learnt = train(flags, &observations, &stop)?;
@@ -88,6 +119,8 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
         build: punctual_core::BUILD.to_owned(),
         queries: learnt.learnt_from as u64,
         isolated: learnt.isolated as u64,
+        newest: newest(&observations),
+        kind: learnt.kind.name().to_owned(),
         epochs: learnt.epochs,
         seed: flags.seed,
         split: split.record(fold.number),
@@ -102,6 +135,9 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
         stopped: learnt.stopped,
         seconds: begun.elapsed().as_secs_f64(),
         test: worth(&learnt.model, &observations),
+        contest: other.map(|(model, facts)| {
+            Verdict::of(&contest(&learnt.model, &model, &observations, Time::from_micros(facts.newest)))
+        }),
     };
     match flags.format {
         Format::Json => print::json(&report)?,
@@ -121,9 +157,39 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
             if let Some(worth) = &report.test {
                 print::line(format_args!("{worth}"))?;
             }
+            if let Some(verdict) = &report.contest {
+                print::line(&verdict.because)?;
+            }
         }
     }
     Ok(0)
+}
+
+/// The newest arrival that may be learnt from, in microseconds.
+fn newest(observations: &[Observation]) -> u64 {
+    let learnt = observations.iter().filter(|seen| seen.part != Part::Test);
+    learnt.map(|seen| seen.arrival.micros()).max().unwrap_or_default()
+}
+
+impl Verdict {
+    fn of(contest: &Contest) -> Verdict {
+        let Contest { n, loss, q_error_p90, better } = *contest;
+        let figures = format!(
+            "at arrival, on {n} queries that neither has learnt from, the new model's loss is {:.4} and the other's {:.4}, \
+             its Q-error at p90 {:.2} and the other's {:.2}",
+            loss[0], loss[1], q_error_p90[0], q_error_p90[1]
+        );
+        let because = match better {
+            Some(true) => format!("better: {figures}"),
+            Some(false) => format!("not better: {figures}"),
+            None => format!(
+                "it cannot be told whether it is better: {n} queries are set aside that neither has learnt from, and {} are \
+                 needed",
+                contest::ENOUGH
+            ),
+        };
+        Verdict { better, because, against: Figures { n, loss, q_error_p90 } }
+    }
 }
 
 /// Reads a history as what there is to learn from, and how it was split.

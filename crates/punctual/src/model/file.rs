@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Numbers are little-endian. The checksum is over the payload. What is damaged, cut off, of another version or no model
-//! at all is refused with the reason: a wrong prediction is worse than none. Version 1 is the first; any other is
-//! refused with its number. A file appears whole or not at all.
+//! at all is refused with the reason: a wrong prediction is worse than none. Any other version than
+//! this one is refused with its number: the model is trained again. A file appears whole or not at all.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ use crate::history::hash::Key;
 const MAGIC: &[u8; 8] = b"PNCTMODL";
 
 /// The version that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes before the payload.
 const HEAD: usize = 8 + 4 + 8 + 4;
@@ -40,6 +40,10 @@ pub struct Facts {
     pub queries: u64,
     /// Of these, isolated runs.
     pub isolated: u64,
+    /// The newest arrival among them, microseconds since the Unix epoch.
+    pub newest: u64,
+    /// What it stands on: `network`, `stage`, `medians`.
+    pub kind: String,
     /// Passes over them.
     pub epochs: u32,
     /// What chance began with.
@@ -197,7 +201,8 @@ mod tests {
         let weights = (0..total).map(|at| at as f32 / 1e4).collect();
         let parts = Parts { stage: Stage::default(), known: vec![], hidden: 16, weights, spread_scales: [1.0, 0.9] };
         let (build, split) = ("b".to_owned(), "time".to_owned());
-        let facts = Facts { build, queries: 9, isolated: 3, epochs: 2, seed: 7, split };
+        let facts =
+            Facts { build, queries: 9, isolated: 3, newest: 1, kind: "network".into(), epochs: 2, seed: 7, split };
         (Model::new(parts).unwrap(), facts)
     }
 
@@ -243,7 +248,7 @@ mod tests {
         assert!(said(b"hello, world").ends_with("x is not a model"));
         assert!(said(b"").ends_with("x is not a model"));
         assert!(said(b"PNCT").contains("cut off"));
-        assert!(said(b"PNCTMODL\x09\0\0\0").contains("format version 9; this build reads version 1"));
+        assert!(said(b"PNCTMODL\x09\0\0\0").contains("format version 9; this build reads version 2"));
         let absent = read(&dir.path().join("absent")).unwrap_err().to_string();
         assert!(absent.contains("cannot read") && absent.contains("absent"), "{absent}");
         let (model, facts) = model();

@@ -129,7 +129,8 @@ impl Renewal {
         let mut next = self.model.clone().into_os_string();
         next.push(".next");
         let next = PathBuf::from(next);
-        let current = self.model.exists();
+        // One that cannot be read is not in force, and is replaced.
+        let current = file::open(&self.model).is_ok();
         let output = self.train(&next, current).await?;
         if !output.status.success() {
             return Err(RenewalError::Failed(last_line(&output.stderr)));

@@ -108,7 +108,7 @@ impl Driver {
             Report::AnyCluster { answer, .. } => {
                 drop(answer.send(self.pools.values().next().cloned().ok_or(NoneReady::default())))
             }
-            Report::Doubtful { .. } => {}
+            Report::Doubtful { .. } | Report::Model(_) => {}
             Report::Look { answer } => {
                 let view = self.dispatcher.view(now());
                 let sessions = self.mailboxes.values().filter(|mailbox| !mailbox.is_closed()).count() as u32;

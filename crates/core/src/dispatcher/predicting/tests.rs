@@ -135,11 +135,11 @@ fn what_ends_corrects_what_is_expected_next_and_shows_drift() {
     for number in 0..90 {
         bench.arrives(3 * number);
         said.push(bench.dispatcher.decisions.back().unwrap().predicted.unwrap().p50);
-        // Ten times as long as expected.
+        // Ten times as long as expected, of which a factor of e at most counts.
         bench.now += 9;
         bench.finishes(3 * number);
     }
-    assert!(said[0] < Span::from_secs(3) && said[89] > Span::from_secs(4), "{:?} {:?}", said[0], said[89]);
+    assert!(said[0] < Span::from_secs(3) && said[89] > Span::from_millis(2_400), "{:?} {:?}", said[0], said[89]);
     let view = bench.dispatcher.view(Time::ZERO).model.unwrap();
     let lately = view.lately.unwrap();
     assert_eq!((view.id, view.corrected, lately.queries), (MODEL, 1, 90));
