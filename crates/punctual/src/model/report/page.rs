@@ -54,7 +54,7 @@ impl Page {
     /// The whole, with the figures as text below the plots.
     pub fn html(mut self, figures: &str) -> String {
         let figures = escaped(figures);
-        let _ = write!(self.html, "</main><pre>{figures}</pre></body></html>\n");
+        let _ = writeln!(self.html, "</main><pre>{figures}</pre></body></html>");
         self.html
     }
 }
