@@ -83,7 +83,7 @@ fn what_cannot_be_learnt_from_or_read_is_said_with_its_reason() {
     assert!(code == Some(1) && why.contains("nowhere"), "{why}");
     let (code, why) = said(&["train", "h", "-o", "m.model", "--hidden", "17"]);
     assert!(code == Some(2) && why.contains("multiple of 16"), "{why}");
-    std::fs::write(dir.path().join("bad.model"), "PNCTMODL\u{1}\0\0\0").expect("a file is written");
+    std::fs::write(dir.path().join("bad.model"), "PNCTMODL\u{2}\0\0\0").expect("a file is written");
     let (code, why) = said(&["evaluate", "bad.model", "h"]);
     assert!(code == Some(1) && why.contains("bad.model is damaged: it is cut off"), "{why}");
     let (code, why) = said(&["evaluate", "log.csv", "h"]);
