@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use punctual_core::time::Span;
 use rustix::process::{Pid, setpriority_process};
@@ -25,7 +25,7 @@ use super::file::{self, FileError, Opened};
 use crate::link::{Link, Report};
 use crate::metrics::Metrics;
 
-/// While there is no model, history is looked at this often.
+/// While there is no model, history is looked at this often; and the first time is this long after the start at the earliest.
 const FIRST: Duration = Duration::from_secs(600);
 
 /// The longest that training may take.
@@ -98,9 +98,9 @@ struct Said {
 impl Renewal {
     /// Learns again and again, until the gateway ends.
     pub async fn run(self, link: Link, metrics: Arc<Metrics>) {
-        let every = Duration::from_micros(self.every.micros());
+        let mut wait = self.first_wait(SystemTime::now());
         loop {
-            sleep(if self.model.exists() { every } else { every.min(FIRST) }).await;
+            sleep(wait).await;
             match self.once().await {
                 Ok(Renewed::Better(opened)) => {
                     tracing::info!(model = %opened.id, queries = opened.facts.queries, "a better model was learnt");
@@ -118,7 +118,21 @@ impl Renewal {
                     metrics.trained("failed");
                 }
             }
+            wait = if self.model.exists() { self.every() } else { self.every().min(FIRST) };
         }
+    }
+
+    /// How long to wait at the start: a gateway that is restarted every day must learn all the same, so the age of the
+    /// model counts.
+    fn first_wait(&self, now: SystemTime) -> Duration {
+        let modified = std::fs::metadata(&self.model).and_then(|metadata| metadata.modified());
+        let Ok(modified) = modified else { return self.every().min(FIRST) };
+        let age = now.duration_since(modified).unwrap_or_default();
+        self.every().saturating_sub(age).max(self.every().min(FIRST))
+    }
+
+    fn every(&self) -> Duration {
+        Duration::from_micros(self.every.micros())
     }
 
     /// Learns once.
@@ -171,4 +185,33 @@ impl Renewal {
 fn last_line(words: &[u8]) -> String {
     let words = String::from_utf8_lossy(words);
     words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_training_counts_from_the_age_of_the_model() {
+        let dir = tempfile::tempdir().unwrap();
+        let renewal = Renewal {
+            program: PathBuf::new(),
+            history: PathBuf::new(),
+            model: dir.path().join("m"),
+            every: Span::from_secs(86_400),
+        };
+        assert_eq!(renewal.first_wait(SystemTime::now()), FIRST);
+        std::fs::write(&renewal.model, "m").unwrap();
+        let made = std::fs::metadata(&renewal.model).unwrap().modified().unwrap();
+        let wait = |hours: u64| renewal.first_wait(made + Duration::from_secs(3_600 * hours)).as_secs() / 60;
+        assert_eq!((wait(0), wait(20), wait(30)), (24 * 60, 4 * 60, 10));
+        let often = Renewal { every: Span::from_secs(60), ..renewal };
+        assert_eq!(often.first_wait(made), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn the_last_words_are_the_last_line_that_says_something() {
+        assert_eq!(last_line(b"one\n two \n\n"), "two");
+        assert_eq!(last_line(b"\n"), "it does not say why");
+    }
 }
