@@ -4,7 +4,7 @@
 //! there on its behalf, take one step for each of them on copies of their states, and say what becomes of all. The
 //! budget is 0.5 ms on one core for 8 clusters with 32 running queries each.
 //!
-//! `cargo bench -p punctual-core --bench predict`
+//! `cargo bench -p punctual-core --bench predict`; beside PyTorch: `crates/core/benches/beside_torch.py`
 
 use std::hint::black_box;
 use std::ops::Range;
