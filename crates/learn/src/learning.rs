@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contexts::{Contexts, Sight, contexts};
 use crate::fallback;
-use crate::fit::{Epoch, FitError, Go, Outcome, Settings, Training, outcomes, spread_scale};
+use crate::fit::{Epoch, FitError, Go, Outcome, Settings, State, Training, outcomes, spread_scale};
 use crate::observation::{Observation, Part, isolated};
 use crate::stage;
 use crate::variant::{Variant, WHOLE};
@@ -164,6 +164,22 @@ pub fn learn(
     options: &Options,
     watch: &mut dyn FnMut(Progress) -> Go,
 ) -> Result<Learnt, LearnError> {
+    learn_on(observations, options, None, watch, &mut |_| {})
+}
+
+/// Learns as [`learn`], going on from where another training on the same observations with the same options was left.
+/// `keep` gets, after each epoch, what is needed to do that: the model is the same, bit for bit, as if it had not been
+/// interrupted.
+///
+/// # Errors
+/// If no query that may be learnt from finished, or `left` is of another training.
+pub fn learn_on(
+    observations: &[Observation],
+    options: &Options,
+    mut left: Option<Unfinished>,
+    watch: &mut dyn FnMut(Progress) -> Go,
+    keep: &mut dyn FnMut(&Unfinished),
+) -> Result<Learnt, LearnError> {
     let usable = || observations.iter().filter(|seen| seen.part != Part::Test);
     let finished = usable().filter(|seen| seen.finished).count();
     if finished == 0 {
@@ -174,17 +190,17 @@ pub fn learn(
         return fallback::learn(observations, &isolated);
     }
     let measured = usable().any(|seen| seen.part == Part::Validate) && usable().any(|seen| seen.part == Part::Train);
-    let mut measure = None;
-    if measured {
+    let mut measure = left.as_ref().and_then(|left| left.measured.clone());
+    if measured && measure.is_none() {
         let ground = Ground::of(observations, &isolated, |seen| seen.part == Part::Train);
-        let first = ground.train(observations, options, None, watch)?;
+        let first = ground.train(observations, options, (None, left.take()), watch, keep)?;
         if first.stopped {
             return ground.learnt(observations, first);
         }
         measure = Some(first);
     }
     let ground = Ground::of(observations, &isolated, |seen| seen.part != Part::Test);
-    let last = ground.train(observations, options, measure.as_ref(), watch)?;
+    let last = ground.train(observations, options, (measure.as_ref(), left), watch, keep)?;
     ground.learnt(observations, last)
 }
 
@@ -208,7 +224,18 @@ struct Ground<'a, F> {
     known: Vec<Fingerprint>,
 }
 
+/// A training after one of its epochs: all that it takes to go on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unfinished {
+    /// What the first round came to; None: it is not over, or there is none.
+    measured: Option<Trained>,
+    /// The best epoch so far.
+    best: u32,
+    state: State,
+}
+
 /// What a round came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Trained {
     hidden: usize,
     weights: Vec<f32>,
@@ -225,13 +252,14 @@ impl<F: Fn(&Observation) -> bool> Ground<'_, F> {
     }
 
     /// Trains on what is used and watches the rest. In the last round, `measured` is what the first came to: it says for
-    /// how many epochs of the same course, and how wide.
+    /// how many epochs of the same course, and how wide. With `left`, it goes on from there.
     fn train(
         &self,
         observations: &[Observation],
         options: &Options,
-        measured: Option<&Trained>,
+        (measured, left): (Option<&Trained>, Option<Unfinished>),
         watch: &mut dyn FnMut(Progress) -> Go,
+        keep: &mut dyn FnMut(&Unfinished),
     ) -> Result<Trained, LearnError> {
         let hidden = options.hidden;
         let mut shown = self.contexts(observations, options.settings.seed);
@@ -244,10 +272,15 @@ impl<F: Fn(&Observation) -> bool> Ground<'_, F> {
         let per_epoch = train.len().div_ceil(options.settings.batch.max(1)).max(1);
         let wanted = u32::try_from(options.steps.div_ceil(per_epoch)).unwrap_or(u32::MAX).min(MOST_EPOCHS);
         let settings = Settings { epochs: options.settings.epochs.max(wanted), ..options.settings };
-        let mut training =
-            Training::new(&shown.examples, train, validation.clone(), shape, settings).map_err(LearnError::Fit)?;
+        let (mut best, mut epochs) = left.as_ref().map_or((1, 0), |left| (left.best, left.state.epoch()));
+        let pool = &shown.examples;
+        let training = match left {
+            Some(left) => Training::resume(pool, train, validation.clone(), shape, settings, left.state),
+            None => Training::new(pool, train, validation.clone(), shape, settings),
+        };
+        let mut training = training.map_err(LearnError::Fit)?;
         let all = measured.map_or(settings.epochs, |measured| measured.epochs);
-        let (mut best, mut epochs, mut stopped) = (1, 0, false);
+        let mut stopped = false;
         while epochs < all && !stopped {
             let epoch = training.epoch(&mut |done, of| {
                 let done = u64::from(epochs) * of as u64 + done as u64;
@@ -258,6 +291,7 @@ impl<F: Fn(&Observation) -> bool> Ground<'_, F> {
             let Some(epoch) = epoch else { break };
             epochs = epoch.number;
             best = if epoch.best { epoch.number } else { best };
+            keep(&Unfinished { measured: measured.cloned(), best, state: training.state().clone() });
             stopped |= watch(Progress::Epoch(round, epoch)) == Go::Stop;
         }
         let net = training.best().map_err(LearnError::Fit)?;

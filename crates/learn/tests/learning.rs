@@ -10,7 +10,7 @@ use punctual_learn::accuracy::{Accuracy, Judged};
 use punctual_learn::contexts::Sight;
 use punctual_learn::evaluation::{Expected, evaluate};
 use punctual_learn::fit::{Go, Settings};
-use punctual_learn::learning::{Kind, LearnError, Learnt, Options, Progress, learn};
+use punctual_learn::learning::{Kind, LearnError, Learnt, Options, Progress, learn, learn_on};
 use punctual_learn::observation::{Observation, Part};
 use punctual_learn::variant::WHOLE;
 
@@ -226,4 +226,21 @@ fn a_stop_keeps_what_there_is() {
     });
     let learnt = learnt.expect("the best so far");
     assert!(learnt.stopped && learnt.epochs <= 2 && epochs == 2);
+}
+
+#[test]
+fn a_training_goes_on_from_any_of_its_epochs_to_the_same_model() {
+    let mut observations = run(0, 4, 90, 3);
+    observations.iter_mut().step_by(5).for_each(|seen| seen.part = Part::Validate);
+    let options =
+        Options { hidden: 16, settings: Settings { epochs: 3, ..Settings::default() }, steps: 0, variant: WHOLE };
+    let mut kept = Vec::new();
+    let mut on = |_: Progress| Go::On;
+    let whole = learn_on(&observations, &options, None, &mut on, &mut |left| kept.push(left.clone())).expect("a model");
+    // Three epochs that measure, and at least one of everything.
+    assert!(kept.len() >= 4, "{}", kept.len());
+    for left in kept {
+        let again = learn_on(&observations, &options, Some(left), &mut on, &mut |_| {}).expect("a model");
+        assert_eq!(again.model.parts(), whole.model.parts());
+    }
 }

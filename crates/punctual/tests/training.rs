@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use punctual::model::renewal::{Renewal, Renewed};
 use punctual_core::time::Span;
@@ -204,4 +204,39 @@ async fn a_model_is_renewed_only_by_a_better_one() {
     assert!(matches!(renewal("h").once().await, Ok(Renewed::Better(_))));
     let failed = renewal("nowhere").once().await.expect_err("there is no history");
     assert!(failed.to_string().contains("nowhere"), "{failed}");
+}
+
+#[test]
+fn a_training_that_was_killed_goes_on_to_the_same_model() {
+    let dir = tempfile::tempdir().expect("a directory");
+    imported(dir.path(), 120);
+    let train = ["train", "h", "-o", "m.model", "--split", "column", "--epochs", "4", "--hidden", "16"];
+    let left = dir.path().join("m.model.training");
+    let model = || std::fs::read(dir.path().join("m.model")).expect("a model");
+    let goes_on = |more: &[&str]| punctual(dir.path(), &[&train[..], more].concat());
+    assert!(goes_on(&[]).status.success());
+    let whole = model();
+    assert!(!left.exists(), "nothing is left of a training that is done");
+
+    std::fs::remove_file(dir.path().join("m.model")).expect("it goes");
+    let mut killed = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    let mut killed = killed.args(train).current_dir(dir.path()).stderr(Stdio::null()).spawn().expect("it starts");
+    while !left.exists() && killed.try_wait().expect("its state").is_none() {
+        std::thread::yield_now();
+    }
+    killed.kill().expect("it is killed");
+    killed.wait().expect("it ends");
+    let resumed = goes_on(&["--resume"]);
+    assert!(resumed.status.success(), "{}", text(&resumed.stderr));
+    assert!(model() == whole, "the same bytes");
+    assert!(!left.exists());
+
+    // There is nothing to go on with; then something that is damaged.
+    let again = goes_on(&["--resume"]);
+    assert!(again.status.success() && text(&again.stderr).contains("learning from the beginning"));
+    assert!(model() == whole);
+    std::fs::write(&left, "PNCTTRNG and nothing of use").expect("a file is written");
+    let damaged = goes_on(&["--resume"]);
+    let why = text(&damaged.stderr);
+    assert!(damaged.status.code() == Some(1) && why.contains("m.model.training is damaged"), "{why}");
 }

@@ -141,6 +141,13 @@ pub struct State {
     without_improvement: u32,
 }
 
+impl State {
+    /// Epochs that are done.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+}
+
 /// A training under way.
 pub struct Training<'a> {
     pool: &'a Examples,

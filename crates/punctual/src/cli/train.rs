@@ -9,7 +9,7 @@ use clap::Args;
 use punctual_core::time::Time;
 use punctual_learn::contest::{self, Contest, contest};
 use punctual_learn::fit::{Epoch, Go, Settings};
-use punctual_learn::learning::{Kind, Learnt, Options, Progress, Round, learn};
+use punctual_learn::learning::{Kind, Learnt, Options, Progress, Round, Unfinished, learn_on};
 use punctual_learn::observation::{Observation, Part};
 use serde::Serialize;
 
@@ -19,6 +19,7 @@ use super::{Format, Stop};
 use crate::model::file::{self, Facts};
 use crate::model::report::{Worth, worth};
 use crate::model::seen::{Fold, Seen, Split};
+use crate::model::unfinished;
 use crate::{history, print};
 
 /// Learn to predict latencies from history.
@@ -41,6 +42,9 @@ pub(super) struct Flags {
     /// What chance begins with
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Go on with a training that was interrupted; the model is the same as if it had not been
+    #[arg(long)]
+    resume: bool,
     /// Say whether the new model is better than this one, on what is set aside: the newest fifth, if not said otherwise
     #[arg(long, value_name = "MODEL")]
     against: Option<PathBuf>,
@@ -60,7 +64,8 @@ fingerprint, and says so.
 With --against, the new model is called better if, at arrival, on queries that neither has learnt from, its pinball loss \
 over the median and the 90 % quantile is lower and its Q-error at p90 at most 5 % higher. The exit code does not say it.
 
-Ctrl-C keeps the best model so far.";
+Ctrl-C keeps the best model so far. After each epoch, what it takes to go on is written beside the model (MODEL.training), and \
+removed when all is done: after an interruption or a kill, the same command with --resume goes on from there.";
 
 fn width(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -115,6 +120,9 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     let stop = Arc::new(AtomicBool::new(false));
     let _listening = super::stop_on_interrupt(&stop)?;
     let learnt = train(flags, &observations, &stop)?;
+    if !learnt.stopped {
+        let _ = std::fs::remove_file(unfinished::path(&flags.out));
+    }
     let facts = Facts {
         build: punctual_core::BUILD.to_owned(),
         queries: learnt.learnt_from as u64,
@@ -240,8 +248,21 @@ fn modest(kind: Kind) -> Option<String> {
 
 fn train(flags: &Flags, observations: &[Observation], stop: &AtomicBool) -> Result<Learnt, Stop> {
     let options = Options { hidden: flags.hidden, ..options(flags.epochs, flags.seed) };
+    let (file, origin) = (unfinished::path(&flags.out), unfinished::origin(observations, &options));
+    let left = if flags.resume { unfinished::read(&file, origin).map_err(Stop::failed)? } else { None };
+    if flags.resume && left.is_none() {
+        print::aside(format_args!("punctual: {} is not there: learning from the beginning", file.display()));
+    }
+    let mut complained = false;
+    let mut keep = |left: &Unfinished| {
+        if let Err(cause) = unfinished::write(&file, origin, left)
+            && !std::mem::replace(&mut complained, true)
+        {
+            print::aside(format_args!("punctual: cannot write {}: {cause}; learning goes on", file.display()));
+        }
+    };
     let (mut teller, mut last) = (Teller::new(), String::new());
-    let learnt = learn(observations, &options, &mut |progress| {
+    let mut watch = |progress| {
         match progress {
             Progress::Epoch(_, epoch) => last = epoch_in_words(&epoch),
             Progress::Batch { round: Round::Measuring, done, of } => {
@@ -250,7 +271,8 @@ fn train(flags: &Flags, observations: &[Observation], stop: &AtomicBool) -> Resu
             Progress::Batch { round: Round::Final, done, of } => teller.tell("learning", (done, of), || last.clone()),
         }
         if stop.load(Ordering::Relaxed) { Go::Stop } else { Go::On }
-    });
+    };
+    let learnt = learn_on(observations, &options, left, &mut watch, &mut keep);
     drop(teller);
     learnt.map_err(Stop::failed)
 }

@@ -5,3 +5,4 @@ pub mod pattern;
 pub mod renewal;
 pub mod report;
 pub mod seen;
+pub mod unfinished;
