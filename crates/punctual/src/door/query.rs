@@ -355,7 +355,8 @@ impl Session {
         let died_idle = matches!(attempt.ended, Ended::Lost(Loss::HungUp | Loss::Broken(_)))
             && !attempt.replies.began
             && !attempt.extended;
-        if died_idle && lease.reused && !self.standing.is_pinned() && work.is_harmless() {
+        // What was told to stop is not sent once more.
+        if died_idle && lease.reused && !lease.tainted && !self.standing.is_pinned() && work.is_harmless() {
             self.pipeline.start_over();
             let pool = Arc::clone(lease.pool());
             match pool.lease_new(&self.who.user, &self.who.database).await {
@@ -484,12 +485,15 @@ impl Session {
         let Attempt { ended, replies, approved, whole, .. } = attempt;
         let (pool, was_stuck) = (Arc::clone(lease.pool()), self.standing.stuck.is_some());
         self.client.out.extend(lease.input.take(approved));
+        let told_to_stop = lease.tainted;
         drop(lease);
         self.standing.lost();
         self.wishes.pinned = None;
         let problem = match (&ended, &replies.goodbye) {
             (Ended::Abandoned(because), _) => Problem::abandoned(because, pool.name()),
             (Ended::Refused(problem), _) => problem.clone(),
+            // A cluster that cannot stop a query may end with it, before anybody has given it up.
+            (Ended::Lost(_), _) if told_to_stop => Problem::abandoned(&Abandoned::WillNotStop, pool.name()),
             (Ended::Lost(_), Some(goodbye)) => Problem {
                 sqlstate: goodbye.sqlstate,
                 ..Problem::connection_lost(&Loss::Goodbye(goodbye.message.clone()), pool.name())
