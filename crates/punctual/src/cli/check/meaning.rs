@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::startable;
 use crate::config::bytes_text;
-use crate::settings::{Address, Cluster, ClusterKind, Embedded, RecordSql, Settings, Tables};
+use crate::model::file;
+use crate::settings::{Address, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Tables};
 
 /// All that `punctual check` says.
 #[derive(Debug, Serialize)]
@@ -264,7 +265,16 @@ fn records(settings: &Settings) -> Vec<String> {
     vec![
         format!("Ended queries go to {}, {texts}, at most {}.", history.dir.display(), bytes_text(history.max_bytes)),
         format!("Decisions go to {}, at most {}.", journal.dir.display(), bytes_text(journal.max_bytes)),
+        predictions(&settings.prediction),
     ]
+}
+
+fn predictions(prediction: &Prediction) -> String {
+    let model = prediction.model.display();
+    match prediction.retrain {
+        None => format!("Latencies are predicted from {model}, if it is there."),
+        Some(every) => format!("Latencies are predicted from {model}, which is learnt from history every {every}."),
+    }
 }
 
 fn warnings(settings: &Settings) -> Vec<String> {
@@ -298,6 +308,11 @@ fn warnings(settings: &Settings) -> Vec<String> {
                 ));
             }
         }
+    }
+    if settings.prediction.model.exists()
+        && let Err(cause) = file::read(&settings.prediction.model)
+    {
+        warnings.push(format!("nothing will be predicted: {cause}"));
     }
     if settings.history.sql == RecordSql::Text {
         warnings.push("history keeps the literals of queries, which may be personal".to_owned());

@@ -95,6 +95,7 @@ fn a_file_is_told_in_words() {
 
           Ended queries go to /etc/punctual-data/history, with their shapes, without literals, at most 10GiB.
           Decisions go to /etc/punctual-data/journal, at most 1GiB.
+          Latencies are predicted from /etc/punctual-data/punctual.model, if it is there.
 
         Warnings
 
