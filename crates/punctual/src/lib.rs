@@ -24,3 +24,4 @@ pub mod provider;
 mod record;
 pub mod relay;
 pub mod settings;
+mod whole;

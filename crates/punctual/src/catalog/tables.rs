@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use punctual_core::id::{ClassId, ClusterId, QueryId, Units};
 use punctual_core::predict::record::Lately;
-use punctual_core::query::Status;
+use punctual_core::query::{Predicted, Status};
 use punctual_core::route::Candidate;
 use punctual_core::time::{Span, Time};
 use punctual_core::view::{ModelView, QueryView, View};
@@ -257,8 +257,8 @@ fn query_row(view: &View, query: &QueryView, about: Option<&About>, reader: Read
         query.query.slo.map_or(Cell::Null, |slo| Cell::Bool(age > slo)),
         cluster.map_or(Cell::Null, |cluster| cluster_name(view, cluster)),
         cluster.map_or(Cell::Null, |cluster| Cell::Int(cluster.0.into())),
-        query.predicted.map_or(Cell::Null, |predicted| seconds(predicted.p50)),
-        query.predicted.map_or(Cell::Null, |predicted| seconds(predicted.p90)),
+        expected(query.predicted, |predicted| predicted.p50),
+        expected(query.predicted, |predicted| predicted.p90),
         Cell::Text(query.query.fingerprint.to_string()),
         about.map_or(Cell::Null, |about| cut(&about.shape)),
         about.filter(may_read).map_or(Cell::Null, |about| cut(&about.text)),
@@ -315,9 +315,9 @@ fn decisions(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
             Cell::Int(decision.cluster.0.into()),
             Cell::Text(decision.why.to_string()),
             seconds(decision.waited),
-            decision.predicted.map_or(Cell::Null, |predicted| seconds(predicted.p50)),
-            decision.predicted.map_or(Cell::Null, |predicted| seconds(predicted.p90)),
-            decision.predicted.map_or(Cell::Null, |predicted| seconds(predicted.isolated)),
+            expected(decision.predicted, |predicted| predicted.p50),
+            expected(decision.predicted, |predicted| predicted.p90),
+            expected(decision.predicted, |predicted| predicted.isolated),
             Cell::Json(candidates(&decision.candidates)),
         ]
     };
@@ -361,6 +361,10 @@ fn class_name(view: &View, class: ClassId) -> Cell {
 
 fn cluster_name(view: &View, cluster: ClusterId) -> Cell {
     view.clusters.iter().find(|known| known.id == cluster).map_or(Cell::Null, |known| Cell::Text(known.name.clone()))
+}
+
+fn expected(predicted: Option<Predicted>, what: fn(Predicted) -> Span) -> Cell {
+    predicted.map_or(Cell::Null, |predicted| seconds(what(predicted)))
 }
 
 fn seconds(span: Span) -> Cell {

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::aside::Aside;
 use super::{Format, Stop};
 use crate::model::file;
-use crate::model::report::{Judgement, Worth, page, picture};
-use crate::print;
+use crate::model::report::{Judgement, Worth, picture};
+use crate::{print, whole};
 
 /// Measure a model on history that it has not learnt from.
 #[derive(Debug, Args)]
@@ -57,5 +57,6 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
 
 /// Writes a page, whole or not at all.
 pub(super) fn draw(path: &Path, html: &str) -> Result<(), Stop> {
-    page::write(path, html).map_err(|cause| Stop::failed(format_args!("writing {}: {cause}", path.display())))
+    whole::write(path, html.as_bytes())
+        .map_err(|cause| Stop::failed(format_args!("writing {}: {cause}", path.display())))
 }

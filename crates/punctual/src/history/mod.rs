@@ -19,7 +19,7 @@
 
 mod bulk;
 mod columns;
-pub(crate) mod hash;
+mod hash;
 mod hours;
 mod log;
 mod parquet;

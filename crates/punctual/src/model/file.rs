@@ -9,8 +9,8 @@
 //! this one is refused with its number: the model is trained again. A file appears whole or not at all.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use punctual_core::id::ModelId;
 use punctual_core::predict::model::{Model, ModelError, Parts};
 use serde::{Deserialize, Serialize};
 
-use crate::history::hash::Key;
+use crate::history::Key;
+use crate::whole;
 
 const MAGIC: &[u8; 8] = b"PNCTMODL";
 
@@ -107,17 +108,8 @@ pub fn to_bytes(model: &Model, facts: &Facts) -> Vec<u8> {
 /// # Errors
 /// If it cannot be written; what was there stays then.
 pub fn write(path: &Path, model: &Model, facts: &Facts) -> Result<(), FileError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let io = |doing| move |cause| FileError::Io { doing, path: path.to_owned(), cause };
-    let mut file = File::create(&new).map_err(io("write"))?;
-    let written = file.write_all(&to_bytes(model, facts)).and_then(|()| file.sync_all());
-    let written = written.and_then(|()| fs::rename(&new, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written.map_err(io("write"))
+    let io = |cause| FileError::Io { doing: "write", path: path.to_owned(), cause };
+    whole::write(path, &to_bytes(model, facts)).map_err(io)
 }
 
 /// A model that was read, with the bytes that it was read from.

@@ -24,6 +24,7 @@ use tokio::time::{sleep, timeout};
 use super::file::{self, FileError, Opened};
 use crate::link::{Link, Report};
 use crate::metrics::Metrics;
+use crate::whole;
 
 /// While there is no model, history is looked at this often; and the first time is this long after the start at the earliest.
 const FIRST: Duration = Duration::from_secs(600);
@@ -140,9 +141,7 @@ impl Renewal {
     /// # Errors
     /// If no model came of it.
     pub async fn once(&self) -> Result<Renewed, RenewalError> {
-        let mut next = self.model.clone().into_os_string();
-        next.push(".next");
-        let next = PathBuf::from(next);
+        let next = whole::beside(&self.model, ".next");
         // One that cannot be read is not in force, and is replaced.
         let current = file::open(&self.model).is_ok();
         let output = self.train(&next, current).await?;

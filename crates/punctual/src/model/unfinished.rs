@@ -7,7 +7,6 @@
 //! The checksum is over all behind it. The origin is a hash of what the training depends on: history, options and build.
 //! What was left is of use to the same training only.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -18,6 +17,7 @@ use punctual_learn::learning::{Options, Unfinished};
 use punctual_learn::observation::Observation;
 
 use crate::history::Key;
+use crate::whole;
 
 const MAGIC: &[u8; 8] = b"PNCTTRNG";
 
@@ -53,13 +53,7 @@ impl std::error::Error for UnfinishedError {}
 
 /// The file of a model's training.
 pub fn path(model: &Path) -> PathBuf {
-    beside(model, ".training")
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(ending);
-    PathBuf::from(name)
+    whole::beside(model, ".training")
 }
 
 /// A hash of all that a training depends on.
@@ -77,9 +71,7 @@ pub fn origin(observations: &[Observation], options: &Options) -> u64 {
 /// If it cannot be written; what was there stays then.
 pub fn write(path: &Path, origin: u64, left: &Unfinished) -> io::Result<()> {
     let body = postcard::to_extend(left, origin.to_le_bytes().to_vec()).map_err(io::Error::other)?;
-    let new = beside(path, ".new");
-    let bytes = [MAGIC.as_slice(), &crc32fast::hash(&body).to_le_bytes(), &body].concat();
-    fs::write(&new, bytes).and_then(|()| fs::rename(&new, path))
+    whole::write(path, &[MAGIC.as_slice(), &crc32fast::hash(&body).to_le_bytes(), &body].concat())
 }
 
 /// Reads what was left; None if there is nothing.

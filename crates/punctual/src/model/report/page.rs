@@ -1,9 +1,6 @@
 //! One page that needs nothing else: plots with their captions, in light and dark.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::Path;
 
 use super::plot::{Colour, escaped};
 
@@ -57,21 +54,4 @@ impl Page {
         let _ = writeln!(self.html, "</main><pre>{figures}</pre></body></html>");
         self.html
     }
-}
-
-/// Writes a page to `path`, over what is there: whole, or not at all.
-///
-/// # Errors
-/// If it cannot be written; what was there stays then.
-pub fn write(path: &Path, html: &str) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let written = File::create(&new)
-        .and_then(|mut file| file.write_all(html.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&new, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written
 }
