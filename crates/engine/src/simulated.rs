@@ -267,6 +267,9 @@ fn columns(planned: Planned, format: &Format) -> Columns {
 }
 
 fn plan(query: &Query) -> Result<Planned, Failure> {
+    if query.explain.is_some() {
+        return Err(Failure::new(SqlState::FeatureNotSupported, "a simulated cluster has no plans to explain"));
+    }
     if let Some(work) = hinted_work(&query.text)? {
         return Ok(Planned::Work(work));
     }

@@ -60,6 +60,8 @@ pub(crate) struct Query {
 pub(crate) struct Explain {
     pub(crate) analyze: bool,
     pub(crate) verbose: bool,
+    /// With what is estimated of each step. Here only if it is asked for: it is long.
+    pub(crate) costs: bool,
     /// A name for DataFusion: `indent`, `tree`, `pgjson`, `graphviz`.
     pub(crate) format: Option<String>,
 }
@@ -199,8 +201,11 @@ fn take_explain(tokens: &mut Vec<TokenWithSpan>, places: &Places<'_>) -> Result<
                 let name = value.clone().ok_or_else(|| unexpected(at + 1))?;
                 explain.format = Some(explain_format(&name)?);
             }
+            Some("COSTS") if bracketed => {
+                explain.costs = value.as_deref() != Some("OFF") && value.as_deref() != Some("FALSE")
+            }
             // Postgres's other options change what is shown, not what is meant.
-            Some("COSTS" | "SETTINGS" | "BUFFERS" | "WAL" | "TIMING" | "SUMMARY") if bracketed => {}
+            Some("SETTINGS" | "BUFFERS" | "WAL" | "TIMING" | "SUMMARY") if bracketed => {}
             _ if bracketed => return Err(unexpected(at)),
             _ => break,
         }
@@ -447,14 +452,17 @@ mod tests {
         assert_eq!(explained("explain select 1"), Explain::default());
         assert_eq!(
             explained("explain analyze verbose select 1"),
-            Explain { analyze: true, verbose: true, format: None }
+            Explain { analyze: true, verbose: true, ..Explain::default() }
         );
         assert_eq!(explained("explain format pgjson select 1").format, format("pgjson"));
         assert_eq!(
             explained("explain (analyze, costs off, format json) select 1"),
-            Explain { analyze: true, verbose: false, format: format("pgjson") }
+            Explain { analyze: true, format: format("pgjson"), ..Explain::default() }
         );
         assert!(!explained("explain (analyze false) select 1").analyze);
+        assert!(
+            explained("explain (costs) select 1").costs && explained("explain (costs true, analyze) select 1").costs
+        );
         assert_eq!(failure("explain (nonsense) select 1").0, "42601");
         assert_eq!(failure("explain"), ("42601", None));
     }

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::catalog::Catalog;
 use crate::clock::Clock;
-use crate::door;
+use crate::door::{self, Foresight};
 use crate::driver::fallback::Fallback;
 use crate::driver::{Driver, Finale, Parts, Records};
 use crate::history::{self, HistoryError};
@@ -30,6 +30,7 @@ use crate::link::{Link, Snapshot};
 use crate::metrics::Metrics;
 use crate::model::file::{self, Opened};
 use crate::model::renewal::Renewal;
+use crate::plans::{self, Asker, Plans};
 use crate::provider::Providers;
 use crate::settings::{Prediction, Settings};
 
@@ -92,7 +93,8 @@ pub struct Gateway {
     front: Arc<door::Shared>,
     listening: JoinHandle<()>,
     serving: Option<JoinHandle<()>>,
-    learning: Option<JoinHandle<()>>,
+    /// What is done aside while it runs: learning, asking for plans.
+    aside: Vec<JoinHandle<()>>,
 }
 
 impl Gateway {
@@ -133,7 +135,12 @@ impl Gateway {
         let classes = settings.policy.classes.clone();
         let first = clock.now().micros() >> 4;
         let shared = door::Shared::new(settings.gateway, settings.door.clone(), classes, first, answers, fallback);
-        let front = Arc::new(if predicts { shared.predicting(history.key()) } else { shared });
+        let (plans, wished) = Plans::new();
+        let asks = settings.prediction.explain_every.filter(|_| predicts);
+        let foresight = Foresight { texts: history.key(), plans: asks.map(|_| Arc::clone(&plans)) };
+        let front = Arc::new(if predicts { shared.predicting(foresight) } else { shared });
+        let asker = asks.map(|every| Asker { plans, wished, every, within: plans::WITHIN });
+        let asking = asker.map(|asker| tokio::spawn(asker.run(link.clone(), metrics.clone())));
         let listening = tokio::spawn(door::serve(listener, link.clone(), front.clone()));
         let http = http_listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let renewal = settings.prediction.retrain.map(|every| Renewal {
@@ -143,6 +150,7 @@ impl Gateway {
             every,
         });
         let learning = renewal.map(|renewal| tokio::spawn(renewal.run(link.clone(), metrics.clone())));
+        let aside = asking.into_iter().chain(learning).collect();
         let serving = http_listener.map(|listener| {
             let served = http::serve(listener, link.clone(), metrics, std::future::pending());
             tokio::spawn(async move {
@@ -151,7 +159,7 @@ impl Gateway {
                 }
             })
         });
-        Ok(Gateway { address, http, link, settings, stop, driver, history, front, listening, serving, learning })
+        Ok(Gateway { address, http, link, settings, stop, driver, history, front, listening, serving, aside })
     }
 
     /// Waits until every cluster of the configuration is ready. `look` sees each snapshot on the way and may give up
@@ -180,9 +188,7 @@ impl Gateway {
     /// If the driver did not survive, or a cluster could not be stopped.
     pub async fn stop(self, within: Span) -> Result<Snapshot, GatewayError> {
         self.listening.abort();
-        if let Some(learning) = &self.learning {
-            learning.abort();
-        }
+        self.aside.iter().for_each(JoinHandle::abort);
         let within = Duration::from_micros(within.micros());
         let (ends, last) = (tokio::time::Instant::now() + within, LAST_WORDS.min(within / 10));
         let to_finish = u64::try_from((within - last).as_micros()).unwrap_or(u64::MAX);

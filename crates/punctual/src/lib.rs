@@ -18,6 +18,7 @@ pub mod journal;
 pub mod link;
 pub mod metrics;
 pub mod model;
+pub mod plans;
 pub mod prepare;
 mod print;
 pub mod provider;

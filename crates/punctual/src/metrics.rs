@@ -39,6 +39,7 @@ pub struct Metrics {
     bytes: Counter,
     decisions: Histogram,
     trainings: ByClass,
+    plans: ByClass,
     history_dropped: Counter,
     journal_dropped: Counter,
 }
@@ -85,6 +86,7 @@ impl Metrics {
                 // 1 µs, doubling, to 0.5 s.
                 Histogram::new(exponential_buckets(1e-6, 2.0, 20)),
             ),
+            plans: kept(add, "plans", "EXPLAINs asked for to predict from, by outcome: had, failed", Family::default()),
             trainings: kept(
                 add,
                 "model_trainings",
@@ -114,6 +116,11 @@ impl Metrics {
         }
         self.rows.inc_by(ended.rows);
         self.bytes.inc_by(ended.bytes);
+    }
+
+    /// A query's plan was asked for: `had`, `failed`.
+    pub fn explained(&self, outcome: &str) {
+        self.plans.get_or_create(&[("outcome", outcome.to_owned())]).inc();
     }
 
     /// A model was learnt, or was to be: `adopted`, `kept` (the one in force), `failed`.

@@ -96,6 +96,8 @@ pub struct Prediction {
     pub model: PathBuf,
     /// How often a new model is learnt from history; None: never.
     pub retrain: Option<Span>,
+    /// At most one EXPLAIN is asked for in so long; None: none at all.
+    pub explain_every: Option<Span>,
 }
 
 /// A cluster of the configuration.

@@ -58,6 +58,8 @@ pub(crate) async fn plan(
                 analyze: explain.analyze,
                 verbose: explain.verbose,
                 format: explain.format.as_deref().map(ExplainFormat::from_str).transpose()?,
+                // The other forms have no place for them.
+                show_statistics: (explain.costs && !explain.analyze && explain.format.is_none()).then_some(true),
                 ..Default::default()
             },
             statement: Box::new(statement),

@@ -157,6 +157,8 @@ async fn explain_shows_the_plan_and_analyze_runs_it() {
     let json = rows(&client, "explain (format json) select 1 from nation").await;
     let json: serde_json::Value = serde_json::from_str(json[0][1].as_ref().unwrap()).unwrap();
     assert!(json[0]["Plan"].is_object(), "{json}");
+    let estimated = rows(&client, "explain (costs) select n_name from nation").await;
+    assert!(estimated.iter().any(|row| row[1].as_ref().unwrap().contains("Rows=Exact(25)")), "{estimated:?}");
     client.query("explain select 1", &[]).await.unwrap();
 }
 

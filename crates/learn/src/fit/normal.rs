@@ -2,7 +2,7 @@
 //!
 //! Features, pair rows and head rows enter the network linearly, so (x − μ)/σ·W is x·(W/σ) − (μ/σ)·W: what was trained
 //! on normalised inputs reads raw ones after its first layers are divided by σ and their biases lowered. A column that
-//! never changes is only shifted.
+//! never changes is worth nothing, also if it does one day: nobody has learnt what it means.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ impl<const N: usize> Columns<N> {
             }
         }
         let deviation = squares.map(|s| (s / f64::max(n, 1.0)).sqrt());
-        Columns { mean: mean.map(|m| m as f32), per: deviation.map(|d| if d < STILL { 1.0 } else { 1.0 / d } as f32) }
+        Columns { mean: mean.map(|m| m as f32), per: deviation.map(|d| if d < STILL { 0.0 } else { 1.0 / d } as f32) }
     }
 
     /// A row on the common scale.

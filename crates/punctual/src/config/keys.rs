@@ -221,6 +221,13 @@ pub(super) static PREDICTION: Table = Table {
              on the newest queries, which it has not learnt from.",
         ),
         key(
+            "explain_every",
+            Duration { least: NOTHING, most: DAY },
+            Is("\"1s\""),
+            "At most one EXPLAIN is sent to the clusters in so long, to predict from their plans: one for each new shape of \
+             query, on a connection of its own. \"0s\": none at all. Nothing is asked for without a model.",
+        ),
+        key(
             "min_modelled",
             Duration { least: NOTHING, most: DAY },
             Is("\"50ms\""),

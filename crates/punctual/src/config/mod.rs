@@ -35,6 +35,7 @@ use punctual_core::class::Class;
 use punctual_core::cluster::Spec;
 use punctual_core::id::Units;
 use punctual_core::route::Routing;
+use punctual_core::time::Span;
 use toml::de::DeTable;
 
 pub use error::{ConfigError, Problem};
@@ -223,7 +224,8 @@ fn journal(section: &Section<'_>, state_dir: &Path) -> Journal {
 
 fn prediction(section: &Section<'_>, state_dir: &Path) -> Prediction {
     let model = section.path("model").unwrap_or_else(|| state_dir.join("punctual.model"));
-    Prediction { model, retrain: section.span("retrain") }
+    let explain_every = Some(section.span_or_default("explain_every")).filter(|every| *every > Span::ZERO);
+    Prediction { model, retrain: section.span("retrain"), explain_every }
 }
 
 fn policy(section: &Section<'_>, prediction: &Section<'_>, classes: Vec<Class>) -> Policy {

@@ -46,5 +46,5 @@ pub mod words;
 
 pub use listener::serve;
 pub use problem::Problem;
-pub use shared::Shared;
+pub use shared::{Foresight, Shared};
 pub use table::{AnswerError, Answers};

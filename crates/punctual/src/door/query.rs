@@ -8,7 +8,8 @@ use punctual_core::Event;
 use punctual_core::class::{Origin, classify};
 use punctual_core::event::{Abandoned, Outcome, Refusal};
 use punctual_core::id::QueryId;
-use punctual_core::query::{Query, SqlState};
+use punctual_core::predict::features::add_plan;
+use punctual_core::query::{Query, SqlState, Traits};
 use punctual_core::statement::Kind;
 
 use super::frames as say;
@@ -20,8 +21,10 @@ use super::reading::Reading;
 use super::relaying::{Attempt, Ended};
 use super::replies::Replies;
 use super::session::{Over, Session};
+use super::shared::Foresight;
 use super::unit::End;
 use crate::link::{About, NoneReady, Order, Report};
+use crate::plans::Wish;
 use crate::relay::{ConnectError, Lease, Pool};
 
 /// How often a connection to any cluster is tried for.
@@ -150,8 +153,24 @@ impl Session {
             text: Arc::clone(&reading.text),
             shape: Arc::clone(&reading.shape),
         };
-        let traits = self.shared.texts().map(|key| reading.traits(key));
+        let traits = self.shared.foresight().map(|foresight| self.traits(foresight, reading));
         (Query { id, session, fingerprint, kind, class, slo, traits }, about)
+    }
+
+    /// What the latency of a query is predicted from.
+    fn traits(&self, foresight: &Foresight, reading: &Reading) -> Box<Traits> {
+        let mut traits = reading.traits(foresight.texts);
+        let wish = || Wish {
+            fingerprint: reading.statement.fingerprint,
+            text: Arc::clone(&reading.text),
+            user: Arc::clone(&self.who.user),
+            database: Arc::clone(&self.who.database),
+        };
+        let plan = foresight.plans.as_ref().and_then(|plans| plans.of(&reading.statement, wish));
+        if let Some(plan) = plan {
+            add_plan(&mut traits.features, &plan);
+        }
+        traits
     }
 
     /// Waits for verdicts until one leads somewhere.

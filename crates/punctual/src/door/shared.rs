@@ -13,6 +13,7 @@ use punctual_core::time::Span;
 use super::table::Answers;
 use crate::driver::fallback::Fallback;
 use crate::history;
+use crate::plans::Plans;
 use crate::settings::Door;
 
 /// Sessions that process numbers are there for: the other bits carry the gateway's number.
@@ -29,8 +30,17 @@ pub struct Shared {
     sessions: AtomicU64,
     connected: AtomicU32,
     keys: Mutex<Keys>,
-    /// The key of text hashes; None where nothing is predicted.
-    texts: Option<history::Key>,
+    /// None where nothing is predicted.
+    foresight: Option<Foresight>,
+}
+
+/// What queries are told along with where latencies are predicted.
+#[derive(Debug)]
+pub struct Foresight {
+    /// The key under which history hashes texts.
+    pub texts: history::Key,
+    /// What engines plan; None if they are not asked.
+    pub plans: Option<Arc<Plans>>,
 }
 
 #[derive(Default)]
@@ -71,19 +81,18 @@ impl Shared {
             sessions: AtomicU64::new(first_number),
             connected: AtomicU32::new(0),
             keys: Mutex::default(),
-            texts: None,
+            foresight: None,
         }
     }
 
-    /// For a gateway that predicts: queries come with what predictions are made from. `texts` is the key under which
-    /// history hashes their texts.
-    pub(crate) fn predicting(self, texts: history::Key) -> Shared {
-        Shared { texts: Some(texts), ..self }
+    /// For a gateway that predicts: queries come with what predictions are made from.
+    pub fn predicting(self, foresight: Foresight) -> Shared {
+        Shared { foresight: Some(foresight), ..self }
     }
 
-    /// The key of text hashes, if anything is predicted.
-    pub(super) fn texts(&self) -> Option<history::Key> {
-        self.texts
+    /// What queries are told along with, if anything is predicted.
+    pub(super) fn foresight(&self) -> Option<&Foresight> {
+        self.foresight.as_ref()
     }
 
     /// How queries go on when the dispatcher fails.
