@@ -46,5 +46,6 @@ pub mod words;
 
 pub use listener::serve;
 pub use problem::Problem;
-pub use shared::{Foresight, Shared};
+pub(crate) use shared::Foresight;
+pub use shared::Shared;
 pub use table::{AnswerError, Answers};

@@ -36,11 +36,11 @@ pub struct Shared {
 
 /// What queries are told along with where latencies are predicted.
 #[derive(Debug)]
-pub struct Foresight {
+pub(crate) struct Foresight {
     /// The key under which history hashes texts.
-    pub texts: history::Key,
+    pub(crate) texts: history::Key,
     /// What engines plan; None if they are not asked.
-    pub plans: Option<Arc<Plans>>,
+    pub(crate) plans: Option<Arc<Plans>>,
 }
 
 #[derive(Default)]
@@ -86,7 +86,7 @@ impl Shared {
     }
 
     /// For a gateway that predicts: queries come with what predictions are made from.
-    pub fn predicting(self, foresight: Foresight) -> Shared {
+    pub(crate) fn predicting(self, foresight: Foresight) -> Shared {
         Shared { foresight: Some(foresight), ..self }
     }
 

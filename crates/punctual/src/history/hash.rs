@@ -16,7 +16,7 @@ pub(crate) const KEY_FILE: &str = "key";
 
 /// 128 secret bits.
 #[derive(Clone, Copy)]
-pub struct Key([u64; 2]);
+pub(crate) struct Key([u64; 2]);
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
