@@ -152,6 +152,11 @@ fn predictions(d: &Dispatcher, must: &mut Must<'_>) {
             must(here, &|| format!("query {} is followed on cluster {id} and does not run there", running.query.id));
         }
     }
+    for (id, scene) in predicting.predictor.scenes() {
+        let standings = predicting.standings.get(&id).map_or(&[][..], Vec::as_slice);
+        let same = standings.iter().map(|standing| standing.query).eq(scene.running().iter().map(|r| r.query.id));
+        must(same, &|| format!("what is expected of those on cluster {id} is out of step with its scene"));
+    }
     let followed = predicting.predictor.scenes().count();
     let open = d.clusters.values().filter(|cluster| cluster.is_open()).count();
     must(followed == open, &|| format!("{followed} clusters are followed, {open} are open"));

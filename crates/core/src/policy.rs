@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
-use crate::route::Routing;
+use crate::route::{Counting, Routing};
 use crate::time::Span;
 
 /// What governs the decisions. Changing it is an event like any other.
@@ -11,6 +11,8 @@ use crate::time::Span;
 pub struct Policy {
     /// How a cluster is chosen.
     pub routing: Routing,
+    /// From when on a query is counted as one that will miss its SLO, where the routing goes by that.
+    pub counting: Counting,
     /// The classes; [`CONTROL`](crate::class::CONTROL) and [`DEFAULT`](crate::class::DEFAULT) come first.
     pub classes: Vec<Class>,
     /// τ: the share of queries that may miss their SLO.
@@ -46,6 +48,7 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             routing: Routing::LeastOutstanding,
+            counting: Counting::Median,
             classes: Class::built_in(),
             violation_target: 0.05,
             max_waiting: 1_000,

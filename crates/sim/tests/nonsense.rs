@@ -15,7 +15,7 @@ use punctual_core::policy::Policy;
 use punctual_core::predict::features::FEATURES;
 use punctual_core::query::{Query, SqlState, Traits};
 use punctual_core::rng::Rng;
-use punctual_core::route::Routing;
+use punctual_core::route::{Counting, Routing};
 use punctual_core::statement::Kind;
 use punctual_core::time::{Span, Time};
 use punctual_sim::scenario::models;
@@ -51,6 +51,7 @@ impl Nonsense {
         }
         Policy {
             routing: self.one_of(&Routing::ALL),
+            counting: Counting::Expected,
             classes,
             violation_target: self.one_of(&[0.0, 1.0, f64::INFINITY]),
             max_waiting: self.one_of(&[0, 1, u32::MAX]),

@@ -20,6 +20,7 @@ mod queries;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod weighing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -8,17 +8,18 @@
 //! A model never blocks a query. The dispatcher runs the same without one; and if one fails, it is given up, which is
 //! counted, until another is adopted.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::weighing::{Standing, by_stage, predicted};
 use super::{Dispatcher, Live, LiveState};
 use crate::class;
 use crate::id::{ClusterId, ModelId, QueryId, Units};
-use crate::math;
 use crate::predict::correction::Corrections;
-use crate::predict::distribution::{Prediction, Z90};
+use crate::predict::distribution::Prediction;
 use crate::predict::model::Model;
 use crate::predict::predictor::{Look, Predictor, Profile};
 use crate::predict::record::Record;
@@ -52,13 +53,38 @@ pub(crate) struct Predicting {
     pub(crate) predictor: Predictor,
     pub(crate) corrections: Corrections,
     pub(crate) record: Record,
+    /// What is expected by now of those that run, on each cluster in the order of its scene.
+    pub(crate) standings: BTreeMap<ClusterId, Vec<Standing>>,
     #[serde(skip)]
-    spare: Spare,
+    pub(super) spare: Spare,
 }
 
-/// Room for a look, kept from one to the next. It is no part of the state.
+/// Room for a look, kept from one to the next, and for which query the last one is still true. It is no part of the state:
+/// without it, a look is made again to the same bits.
 #[derive(Debug, Default)]
-struct Spare(Option<Look>);
+pub(super) struct Spare {
+    look: Option<Look>,
+    of: Option<QueryId>,
+}
+
+impl Spare {
+    /// The last look.
+    pub(super) fn look(&self) -> Option<&Look> {
+        self.look.as_ref()
+    }
+
+    /// Looks anew.
+    pub(super) fn renew(&mut self, model: &Model, of: QueryId, look: impl FnOnce(&mut Look)) {
+        look(self.look.get_or_insert_with(|| Look::new(model)));
+        self.of = Some(of);
+    }
+
+    /// True if the last look was for this query, on this cluster among others, and nothing has happened since.
+    fn is_of(&self, now: Time, query: QueryId, on: ClusterId) -> bool {
+        let same = |look: &Look| look.now() == now && look.clusters().any(|cluster| cluster == on);
+        self.of == Some(query) && self.look.as_ref().is_some_and(same)
+    }
+}
 
 impl Clone for Spare {
     fn clone(&self) -> Spare {
@@ -86,9 +112,7 @@ pub(crate) struct Expected {
 impl Expected {
     /// In times; None if it is no number.
     pub(crate) fn predicted(&self) -> Option<Predicted> {
-        let seconds = [self.prediction.median(), self.prediction.upper(), math::exp(self.alone)];
-        let [p50, p90, isolated] = seconds.map(Span::from_secs_f64);
-        seconds.iter().all(|seconds| seconds.is_finite()).then_some(Predicted { p50, p90, isolated })
+        predicted(self.prediction, Prediction::new(self.alone, 0.0))
     }
 }
 
@@ -118,6 +142,7 @@ impl Dispatcher {
             predictor: Predictor::new(&model),
             corrections: Corrections::default(),
             record: Record::default(),
+            standings: BTreeMap::new(),
             spare: Spare::default(),
         }));
         let open: Vec<ClusterId> = self.clusters.values().filter(|cluster| cluster.is_open()).map(|c| c.id).collect();
@@ -138,8 +163,8 @@ impl Dispatcher {
         let Some(cluster) = self.clusters.get(&id) else { return };
         let (open, size) = (cluster.is_open(), cluster.spec.units);
         self.guarded(|predicting, model| match open {
-            true => predicting.predictor.open(model, id, size),
-            false => predicting.predictor.close(id),
+            true => predicting.open(model, id, size),
+            false => predicting.close(id),
         });
     }
 
@@ -151,7 +176,9 @@ impl Dispatcher {
         }
         let Some(profile) = profile(&live.query) else { return };
         let (size, least) = (cluster.spec.units, self.policy.min_modelled);
-        let expected = self.guarded(|predicting, model| predicting.place(model, placed, &profile, (on, size), least));
+        let due = live.query.slo.map(|slo| live.arrived + slo);
+        let on = (on, size);
+        let expected = self.guarded(|predicting, model| predicting.place(model, placed, (&profile, due), on, least));
         if let Some(live) = self.live.get_mut(&id) {
             live.expected = expected.flatten();
         }
@@ -163,7 +190,7 @@ impl Dispatcher {
         if let Some(live) = self.live.get_mut(&id) {
             live.expected = None;
         }
-        self.guarded(|predicting, _| predicting.predictor.leave(now, on, id, false));
+        self.guarded(|predicting, _| predicting.leave(now, on, id, false));
     }
 
     /// A query has ended: what does that say of what was expected?
@@ -172,7 +199,7 @@ impl Dispatcher {
         let (id, now, finished) = (live.query.id, self.now, status == Status::Finished);
         let size = self.clusters.get(&on).map(|cluster| cluster.spec.units);
         self.guarded(|predicting, _| {
-            predicting.predictor.leave(now, on, id, finished);
+            predicting.leave(now, on, id, finished);
             let (Some(expected), Some(size)) = (live.expected, size) else { return };
             let (kind, seconds) = ((live.query.fingerprint, size), now.since(placed).secs_f64());
             predicting.corrections.learn(now, kind, expected.by_model, seconds, finished);
@@ -183,7 +210,7 @@ impl Dispatcher {
     }
 
     /// Does something with the model in force. If that fails, or the model is not at hand, none is in force any longer.
-    fn guarded<R>(&mut self, act: impl FnOnce(&mut Predicting, &Model) -> R) -> Option<R> {
+    pub(super) fn guarded<R>(&mut self, act: impl FnOnce(&mut Predicting, &Model) -> R) -> Option<R> {
         let mut predicting = self.predicting.take()?;
         let model = self.models.find(predicting.model);
         let done = model.and_then(|model| catch_unwind(AssertUnwindSafe(|| act(&mut predicting, &model))).ok());
@@ -202,30 +229,73 @@ impl Predicting {
         &mut self,
         model: &Model,
         now: Time,
-        query: &Profile,
+        (query, due): (&Profile, Option<Time>),
         (on, size): (ClusterId, Units),
         least: Span,
     ) -> Option<Expected> {
-        let alone = model.stage().alone(&query.features, query.shape, query.text, size);
-        let by_stage = Prediction::new(alone.ln, Z90 * alone.spread);
-        let by_model = if by_stage.upper() < least.secs_f64() {
-            by_stage
+        let alone = by_stage(model, query, size);
+        let followed = alone.upper() >= least.secs_f64();
+        let by_model = if followed {
+            if !self.spare.is_of(now, query.id, on) {
+                self.spare.renew(model, query.id, |look| self.predictor.look(model, now, query, &[on], look));
+            }
+            let look = self.spare.look()?;
+            let at = look.clusters().position(|cluster| cluster == on)?;
+            self.predictor.place(model, look, on).then(|| look.newcomer(at))?
         } else {
-            let look = self.spare.0.get_or_insert_with(|| Look::new(model));
-            self.predictor.look(model, now, query, &[on], look);
-            self.predictor.place(model, look, on).then(|| look.newcomer(0))?
+            alone
         };
         let prediction = self.corrections.correct(query.shape, size, by_model);
+        if followed {
+            self.stand(now, (query.id, due), on, alone, (by_model, prediction));
+        }
         let sound = |prediction: Prediction| prediction.ln_median().is_finite() && prediction.spread().is_finite();
-        (sound(by_model) && sound(prediction)).then_some(Expected { by_model, prediction, alone: alone.ln })
+        (sound(by_model) && sound(prediction)).then_some(Expected { by_model, prediction, alone: alone.ln_median() })
+    }
+
+    /// The query of the last look has been placed: it stands where it does, and those that ran there are raised.
+    fn stand(
+        &mut self,
+        now: Time,
+        (query, due): (QueryId, Option<Time>),
+        on: ClusterId,
+        alone: Prediction,
+        (by_model, outlook): (Prediction, Prediction),
+    ) {
+        let Some(look) = self.spare.look() else { return };
+        let others = look.clusters().position(|cluster| cluster == on).map_or(&[][..], |at| look.others(at));
+        let (standings, width) = (self.standings.entry(on).or_default(), self.corrections.width());
+        standings.iter_mut().zip(others).for_each(|(standing, by_model)| standing.raise(*by_model, width));
+        let moved = outlook.ln_median() - by_model.ln_median();
+        standings.push(Standing { query, placed: now, due, alone, moved, outlook });
+        self.spare.of = None;
+    }
+
+    fn leave(&mut self, now: Time, on: ClusterId, query: QueryId, finished: bool) {
+        self.spare.of = None;
+        self.predictor.leave(now, on, query, finished);
+        if let Some(standings) = self.standings.get_mut(&on) {
+            standings.retain(|standing| standing.query != query);
+        }
+    }
+
+    fn open(&mut self, model: &Model, cluster: ClusterId, size: Units) {
+        self.close(cluster);
+        self.predictor.open(model, cluster, size);
+    }
+
+    fn close(&mut self, cluster: ClusterId) {
+        self.spare.of = None;
+        self.predictor.close(cluster);
+        self.standings.remove(&cluster);
     }
 }
 
 /// The query as the predictor sees it; None if it was not read for that.
-fn profile(query: &Query) -> Option<Profile> {
+pub(super) fn profile(query: &Query) -> Option<Profile> {
     let traits = query.traits.as_ref()?;
     Some(Profile { id: query.id, shape: query.fingerprint, text: traits.text, features: traits.features })
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

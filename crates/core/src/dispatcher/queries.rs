@@ -101,10 +101,13 @@ impl Dispatcher {
                 after = seq + 1;
                 let Some(live) = self.live.get(&id) else { continue };
                 let fresh = live.tried.is_empty();
-                let open = self.open_for(live, seat);
+                let mut open = self.open_for(live, seat);
                 let chosen = match seat {
                     Seat::Control => Router::choose_control(&open),
-                    Seat::Slot => self.router.choose(self.policy.routing, &open),
+                    Seat::Slot => {
+                        self.weigh(id, &mut open);
+                        self.router.choose(self.policy.routing, &open)
+                    }
                 };
                 match chosen {
                     Some((cluster, why)) => self.place(id, cluster, why, open, commands),
@@ -132,6 +135,7 @@ impl Dispatcher {
                 outstanding: cluster.taken(seat),
                 slots: cluster.spec.slots,
                 awake: cluster.timer.awake(self.now),
+                weighed: None,
             })
             .collect()
     }

@@ -42,6 +42,13 @@ impl Prediction {
         Prediction { spread: (self.spread * factor).max(NARROWEST / Z90), ..self }
     }
 
+    /// The least prediction that is below neither in its median nor in its 90 % quantile.
+    pub fn raised_to(self, other: Prediction) -> Prediction {
+        let median = self.median.max(other.median);
+        let upper = (self.median + Z90 * self.spread).max(other.median + Z90 * other.spread);
+        Prediction::new(median, upper - median)
+    }
+
     /// The median in seconds.
     pub fn median(self) -> f64 {
         math::exp(self.median)
@@ -95,6 +102,16 @@ mod tests {
         assert!(prediction.exceeds(4.0, 2.0) > prediction.exceeds(4.0, 0.0));
         let ratio = prediction.exceeds(4.0, 0.0) / prediction.exceeds(2.0, 0.0);
         assert!((prediction.exceeds(4.0, 2.0) - ratio).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_raised_is_lowered_nowhere() {
+        let (a, b) = (Prediction::new(1.0, 1.0), Prediction::new(0.5, 2.0));
+        let raised = a.raised_to(b);
+        assert_eq!(raised, b.raised_to(a));
+        assert!((raised.ln_median() - 1.0).abs() < 1e-12 && (math::ln(raised.upper()) - 2.5).abs() < 1e-12);
+        assert_eq!(a.raised_to(a), a);
+        assert_eq!(a.raised_to(Prediction::new(-3.0, 1.0)), a);
     }
 
     #[test]

@@ -208,6 +208,11 @@ impl Look {
         Look { query: None, now: Time::ZERO, tries: Vec::new(), meetings: Vec::new(), predictions: Vec::new(), batch }
     }
 
+    /// When it was.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
     /// The clusters looked at, in the order asked for.
     pub fn clusters(&self) -> impl Iterator<Item = ClusterId> {
         self.tries.iter().map(|tried| tried.cluster)

@@ -6,6 +6,7 @@
 mod least_outstanding;
 mod p2c;
 mod round_robin;
+mod slo;
 
 use std::fmt;
 
@@ -13,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{ClusterId, Units};
 use crate::rng::Rng;
+
+pub use slo::{Counting, HARMED_NAMED, Weighed};
 
 /// The routing policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,11 +26,16 @@ pub enum Routing {
     LeastOutstanding,
     /// The less loaded of two drawn at random.
     P2c,
+    /// The fewest SLO violations, then the least cost, as a model predicts them among those that run.
+    Slo,
+    /// The same with what queries take alone: blind to what runs.
+    SloStage,
 }
 
 impl Routing {
     /// Every policy.
-    pub const ALL: [Routing; 3] = [Routing::RoundRobin, Routing::LeastOutstanding, Routing::P2c];
+    pub const ALL: [Routing; 5] =
+        [Routing::RoundRobin, Routing::LeastOutstanding, Routing::P2c, Routing::Slo, Routing::SloStage];
 
     /// The name used in configuration and reports.
     pub const fn name(self) -> &'static str {
@@ -35,6 +43,8 @@ impl Routing {
             Routing::RoundRobin => "round_robin",
             Routing::LeastOutstanding => "least_outstanding",
             Routing::P2c => "p2c",
+            Routing::Slo => "slo",
+            Routing::SloStage => "slo_stage",
         }
     }
 
@@ -51,7 +61,7 @@ impl fmt::Display for Routing {
 }
 
 /// A cluster that could take the query, with what policies look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The cluster.
     pub cluster: ClusterId,
@@ -63,6 +73,8 @@ pub struct Candidate {
     pub slots: u32,
     /// True if its billing timer runs already.
     pub awake: bool,
+    /// What placing the query there would do, where the policy asks and a model can tell.
+    pub weighed: Option<Box<Weighed>>,
 }
 
 /// Why a cluster was chosen.
@@ -78,6 +90,12 @@ pub enum Why {
     LeastOutstanding,
     /// It was the less loaded of these two.
     BetterOf(ClusterId, ClusterId),
+    /// The fewest queries would miss their SLO.
+    FewestViolations,
+    /// As few would miss their SLO as anywhere, at the least cost.
+    Cheapest,
+    /// As few would miss their SLO as anywhere, at no more cost, and it would be done soonest.
+    Soonest,
     /// Housekeeping goes to a cluster that is awake anyway, else to the least loaded.
     Housekeeping,
 }
@@ -90,6 +108,9 @@ impl fmt::Display for Why {
             Why::Turn => write!(f, "next in turn"),
             Why::LeastOutstanding => write!(f, "fewest queries per unit"),
             Why::BetterOf(a, b) => write!(f, "less loaded of clusters {a} and {b}"),
+            Why::FewestViolations => write!(f, "fewest SLO violations"),
+            Why::Cheapest => write!(f, "no more SLO violations than elsewhere, least cost"),
+            Why::Soonest => write!(f, "no more SLO violations and cost than elsewhere, done soonest"),
             Why::Housekeeping => write!(f, "housekeeping goes where a cluster is awake"),
         }
     }
@@ -117,6 +138,7 @@ impl Router {
                 Routing::RoundRobin => round_robin::choose(open, self.last),
                 Routing::LeastOutstanding => least_outstanding::choose(open),
                 Routing::P2c => p2c::choose(open, &mut self.rng),
+                Routing::Slo | Routing::SloStage => slo::choose(open),
             },
         };
         self.last = chosen.map(|(cluster, _)| cluster).or(self.last);
@@ -126,7 +148,7 @@ impl Router {
     /// Picks for a control query: an awake cluster if there is one, the least loaded of those. Policies that remember
     /// do not notice.
     pub fn choose_control(open: &[Candidate]) -> Option<(ClusterId, Why)> {
-        let awake: Vec<Candidate> = open.iter().filter(|candidate| candidate.awake).copied().collect();
+        let awake: Vec<Candidate> = open.iter().filter(|candidate| candidate.awake).cloned().collect();
         let (cluster, _) = least_outstanding::choose(if awake.is_empty() { open } else { &awake })?;
         Some((cluster, Why::Housekeeping))
     }
@@ -153,6 +175,7 @@ pub(crate) mod tests {
             outstanding,
             slots: 8,
             awake: id == 2,
+            weighed: None,
         };
         loads.iter().enumerate().map(candidate).collect()
     }

@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn a_cluster_that_is_full_loses_only_its_own_turn() {
         let all = open(&[(1, 0), (1, 0), (1, 0)]);
-        let without_the_second = [all[0], all[2]];
+        let without_the_second = [all[0].clone(), all[2].clone()];
         assert_eq!(choose(&without_the_second, Some(ClusterId(0))), Some((ClusterId(2), Why::Turn)));
         assert_eq!(choose(&without_the_second, Some(ClusterId(1))), Some((ClusterId(2), Why::Turn)));
     }

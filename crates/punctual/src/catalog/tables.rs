@@ -8,7 +8,7 @@ use std::fmt::Write;
 use punctual_core::id::{ClassId, ClusterId, QueryId, Units};
 use punctual_core::predict::record::Lately;
 use punctual_core::query::{Predicted, Status};
-use punctual_core::route::Candidate;
+use punctual_core::route::{Candidate, Weighed};
 use punctual_core::time::{Span, Time};
 use punctual_core::view::{ModelView, QueryView, View};
 
@@ -341,15 +341,28 @@ fn model(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
     snapshot.view.model.iter().map(row).collect()
 }
 
-/// Numbers and truth values only, so that nothing needs to be escaped.
+/// Numbers, ids and truth values only, so that nothing needs to be escaped.
 fn candidates(candidates: &[Candidate]) -> String {
     let mut json = String::from("[");
-    for (index, Candidate { cluster, units: Units(size), outstanding, slots, awake }) in candidates.iter().enumerate() {
+    for (index, candidate) in candidates.iter().enumerate() {
+        let Candidate { cluster, units: Units(size), outstanding, slots, awake, weighed } = candidate;
         let comma = if index > 0 { "," } else { "" };
         let _ = write!(
             json,
-            "{comma}{{\"cluster_id\":{cluster},\"size\":{size},\"outstanding\":{outstanding},\"slots\":{slots},\"awake\":{awake}}}"
+            "{comma}{{\"cluster_id\":{cluster},\"size\":{size},\"outstanding\":{outstanding},\"slots\":{slots},\"awake\":{awake}"
         );
+        if let Some(weighed) = weighed {
+            let Weighed { predicted, violations, own, cost, harmed } = &**weighed;
+            let harmed: Vec<String> = harmed.iter().map(|query| format!("\"{}\"", query.0)).collect();
+            let _ = write!(
+                json,
+                ",\"p50_s\":{},\"p90_s\":{},\"violations\":{violations},\"own\":{own},\"cost\":{cost},\"harmed\":[{}]",
+                predicted.p50.secs_f64(),
+                predicted.p90.secs_f64(),
+                harmed.join(",")
+            );
+        }
+        json.push('}');
     }
     json.push(']');
     json

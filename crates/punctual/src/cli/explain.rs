@@ -10,6 +10,7 @@ use clap::Args;
 use punctual_core::dispatcher::Decision;
 use punctual_core::id::QueryId;
 use punctual_core::query::{Ended, Predicted};
+use punctual_core::route::Weighed;
 use punctual_core::time::{Span, Time};
 use punctual_core::view::View;
 use punctual_core::{BUILD, Command, Event};
@@ -140,6 +141,9 @@ impl Story {
                     if candidate.awake { ", awake" } else { "" },
                     if candidate.cluster == decision.cluster { "  <- chosen" } else { "" },
                 );
+                if let Some(weighed) = &candidate.weighed {
+                    let _ = writeln!(text, "      {}", would(weighed));
+                }
             }
         }
         if let Some(because) = &self.refused {
@@ -158,4 +162,18 @@ impl Story {
         }
         text
     }
+}
+
+/// What placing a query on a cluster would do, in words.
+fn would(weighed: &Weighed) -> String {
+    let Weighed { predicted, violations, cost, harmed, .. } = weighed;
+    let mut text = format!(
+        "would take {} ({} nine times of ten), {violations:+.2} SLO violations, ${cost:.4} more",
+        predicted.p50, predicted.p90
+    );
+    if !harmed.is_empty() {
+        let harmed: Vec<String> = harmed.iter().map(ToString::to_string).collect();
+        let _ = write!(text, "; would harm {}", harmed.join(", "));
+    }
+    text
 }

@@ -245,9 +245,18 @@ pub(super) static POLICY: Table = Table {
     keys: &[
         key(
             "routing",
-            Choice(&["round_robin", "least_outstanding", "p2c"]),
+            Choice(&["round_robin", "least_outstanding", "p2c", "slo", "slo_stage"]),
             Is("\"least_outstanding\""),
-            "How a cluster is chosen: in turn, the fewest queries per unit of size, or the less loaded of two drawn at random.",
+            "How a cluster is chosen: in turn; the fewest queries per unit of size; the less loaded of two drawn at random; the \
+             fewest SLO violations, then the least cost, as a model predicts them (`slo`); or the same with what queries take \
+             alone (`slo_stage`). The last two go by `least_outstanding` while there is no model.",
+        ),
+        key(
+            "counting",
+            Choice(&["median", "p75", "p90", "expected"]),
+            Is("\"median\""),
+            "`slo` and `slo_stage`: which queries count as violations to come: those whose predicted median, 75 % or 90 % \
+             quantile is above their SLO, or each by its probability to be.",
         ),
         key(
             "violation_target",

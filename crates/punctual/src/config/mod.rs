@@ -34,7 +34,7 @@ use punctual_core::billing::Price;
 use punctual_core::class::Class;
 use punctual_core::cluster::Spec;
 use punctual_core::id::Units;
-use punctual_core::route::Routing;
+use punctual_core::route::{Counting, Routing};
 use punctual_core::time::Span;
 use toml::de::DeTable;
 
@@ -239,6 +239,7 @@ fn policy(section: &Section<'_>, prediction: &Section<'_>, classes: Vec<Class>) 
     }
     Policy {
         routing: section.choice("routing").and_then(Routing::named).unwrap_or(Routing::LeastOutstanding),
+        counting: section.choice("counting").and_then(Counting::named).unwrap_or(Counting::Median),
         classes,
         violation_target: section.number("violation_target").unwrap_or_default(),
         max_waiting: section.count32("max_waiting"),

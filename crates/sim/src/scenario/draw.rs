@@ -9,7 +9,7 @@ use punctual_core::id::{ClassId, ClusterId, Generation, Units};
 use punctual_core::math;
 use punctual_core::policy::Policy;
 use punctual_core::rng::Rng;
-use punctual_core::route::Routing;
+use punctual_core::route::{Counting, Routing};
 use punctual_core::time::{Span, Time};
 
 use super::{Scenario, models};
@@ -76,6 +76,7 @@ fn policy(dice: &mut Dice) -> Policy {
     }
     Policy {
         routing: dice.one_of(&Routing::ALL),
+        counting: dice.one_of(&Counting::ALL),
         classes,
         violation_target: 0.05,
         max_waiting: dice.one_of(&[0, 1, 3, 20, 100, 1_000]),

@@ -8,6 +8,7 @@ use crate::cluster::Spec;
 use crate::event::{Command, Event, LossCause, Outcome};
 use crate::fingerprint::Fingerprint;
 use crate::id::{Generation, SessionId};
+use crate::math;
 use crate::policy::Policy;
 use crate::predict::features::FEATURES;
 use crate::predict::model::Parts;
@@ -18,15 +19,19 @@ use crate::statement::Kind;
 const MODEL: ModelId = ModelId(7);
 
 /// A dispatcher with two ready clusters of four slots, and its clock in seconds.
-struct Bench {
-    dispatcher: Dispatcher,
-    now: u64,
+pub(in crate::dispatcher) struct Bench {
+    pub(in crate::dispatcher) dispatcher: Dispatcher,
+    pub(in crate::dispatcher) now: u64,
     ended: Vec<Option<Predicted>>,
 }
 
 impl Bench {
     fn new() -> Bench {
-        let mut bench = Bench { dispatcher: Dispatcher::new(1, Policy::default()), now: 0, ended: Vec::new() };
+        Bench::with(Policy::default())
+    }
+
+    pub(in crate::dispatcher) fn with(policy: Policy) -> Bench {
+        let mut bench = Bench { dispatcher: Dispatcher::new(1, policy), now: 0, ended: Vec::new() };
         for id in 0..2 {
             let spec = Spec {
                 name: format!("c{id}"),
@@ -41,7 +46,7 @@ impl Bench {
         bench
     }
 
-    fn does(&mut self, event: Event) -> Vec<Command> {
+    pub(in crate::dispatcher) fn does(&mut self, event: Event) -> Vec<Command> {
         let mut commands = Vec::new();
         self.now += 1;
         self.dispatcher.handle(Time::from_micros(self.now * 1_000_000), event, &mut commands);
@@ -53,12 +58,23 @@ impl Bench {
         commands
     }
 
-    fn adopts(&mut self, model: Model) {
+    pub(in crate::dispatcher) fn adopts(&mut self, model: Model) {
         self.dispatcher.provide(MODEL, Arc::new(model));
         self.does(Event::ModelAdopted(MODEL));
     }
 
     fn arrives(&mut self, number: u64) -> ClusterId {
+        self.arrives_with(number, None)
+    }
+
+    pub(in crate::dispatcher) fn arrives_with(&mut self, number: u64, slo: Option<Span>) -> ClusterId {
+        match self.sends(number, slo)[0] {
+            Command::Run { cluster, .. } => cluster,
+            ref other => panic!("{other:?}"),
+        }
+    }
+
+    pub(in crate::dispatcher) fn sends(&mut self, number: u64, slo: Option<Span>) -> Vec<Command> {
         let traits = Some(Box::new(Traits { text: number % 3, features: [0.0; FEATURES] }));
         let query = Query {
             id: QueryId(number),
@@ -66,16 +82,13 @@ impl Bench {
             fingerprint: Fingerprint(number % 3),
             kind: Kind::Select,
             class: DEFAULT,
-            slo: None,
+            slo,
             traits,
         };
-        match self.does(Event::Arrived(query))[0] {
-            Command::Run { cluster, .. } => cluster,
-            ref other => panic!("{other:?}"),
-        }
+        self.does(Event::Arrived(query))
     }
 
-    fn finishes(&mut self, number: u64) {
+    pub(in crate::dispatcher) fn finishes(&mut self, number: u64) {
         let outcome = Outcome::Finished { rows: 1, bytes: 8 };
         self.does(Event::Finished { query: QueryId(number), outcome, pinned: false });
     }
@@ -87,7 +100,7 @@ impl Bench {
 }
 
 /// A model that says so many seconds for every query alone on any size, and no more than that.
-fn plain(work: f64) -> Model {
+pub(in crate::dispatcher) fn plain(work: f64) -> Model {
     let mut parts: Parts = model(3, 1).parts();
     parts.weights.fill(0.0);
     parts.stage.trees.start = math::ln(work);
