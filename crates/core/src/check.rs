@@ -47,6 +47,9 @@ fn bounds(d: &Dispatcher, must: &mut Must<'_>) {
     must(d.clusters.len() <= d.kept_over.clusters.max(d.policy.max_clusters as usize), &|| {
         "there are too many clusters".into()
     });
+    must(d.scaler.log.len() <= crate::dispatcher::SCALED_KEPT, &|| {
+        "too many decisions about the fleet are kept".into()
+    });
     must(d.tallies.len() == d.policy.classes.len(), &|| "tallies and classes differ in number".into());
     must(d.clusters.values().all(|cluster| cluster.phase != Phase::Gone), &|| "a gone cluster is kept".into());
 }
@@ -132,6 +135,7 @@ fn timers(d: &Dispatcher, must: &mut Must<'_>) {
     for id in d.clusters.keys() {
         owned.extend(d.phase_limit_of(*id).map(|at| (at, Due::PhaseLimit(*id))));
     }
+    owned.extend(d.scaler.wake.map(|at| (at, Due::Scale)));
     for timer in &owned {
         must(d.timers.contains(timer), &|| format!("timer {timer:?} is not set"));
     }

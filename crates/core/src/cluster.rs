@@ -36,6 +36,8 @@ pub struct Spec {
     pub price: Price,
     /// True if its provider can end it with all that runs there, as with a process of our own.
     pub killable: bool,
+    /// The offer that it was started from; None: it is there for good, and is not scaled.
+    pub offer: Option<String>,
 }
 
 /// Where a cluster is in its life.
@@ -152,6 +154,8 @@ pub struct Cluster {
     pub leaves_a_place: bool,
     /// Queries ever placed there.
     pub placed: u64,
+    /// When a query was last placed there or ended there, or it became ready.
+    pub last_used: Time,
     /// Its billing timer.
     pub timer: Timer,
 }
@@ -176,6 +180,7 @@ impl Cluster {
             doubted: None,
             leaves_a_place: false,
             placed: 0,
+            last_used: now,
             timer,
         }
     }
@@ -186,7 +191,10 @@ impl Cluster {
         (self.phase, self.since) = (phase, now);
         match phase {
             Phase::Starting => self.generation = Generation(self.generation.0 + 1),
-            Phase::Ready => (self.failures, self.failed_by) = (0, None),
+            Phase::Ready => {
+                (self.failures, self.failed_by) = (0, None);
+                self.last_used = now;
+            }
             Phase::Failed => self.failures = self.failures.saturating_add(1),
             Phase::Draining | Phase::Stopping | Phase::Gone => {}
         }
@@ -215,6 +223,7 @@ impl Cluster {
     pub(crate) fn enter(&mut self, query: QueryId, seat: Seat, now: Time) {
         self.running.insert(query, seat);
         self.placed += 1;
+        self.last_used = now;
         // Housekeeping neither wakes a cluster nor keeps it awake.
         if seat == Seat::Slot {
             self.timer.arrive(now);
@@ -223,6 +232,7 @@ impl Cluster {
 
     /// A query leaves its seat, which its session may keep.
     pub(crate) fn leave(&mut self, query: QueryId, pinned_by: Option<SessionId>, now: Time) {
+        self.last_used = now;
         if let Some(seat) = self.running.remove(&query)
             && let Some(session) = pinned_by
         {
@@ -301,7 +311,8 @@ mod tests {
 
     #[test]
     fn retries_wait_twice_as_long_each_time_up_to_a_limit() {
-        let spec = Spec { name: "a".into(), units: Units(1), slots: 1, price: Price::default(), killable: true };
+        let spec =
+            Spec { name: "a".into(), units: Units(1), slots: 1, price: Price::default(), killable: true, offer: None };
         let mut cluster = Cluster::new(ClusterId(0), spec, Time::ZERO);
         let mut waits = Vec::new();
         for _ in 0..5 {

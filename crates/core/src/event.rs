@@ -8,9 +8,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::Spec;
-use crate::id::{ClusterId, Generation, ModelId, QueryId, SessionId, Units};
+use crate::id::{ClusterId, Generation, ModelId, QueryId, SessionId, StudyId, Units};
 use crate::policy::Policy;
 use crate::query::{Ended, Query, SqlState};
+use crate::scale::Answer;
 use crate::time::Span;
 
 /// It happened.
@@ -101,6 +102,13 @@ pub enum Event {
     /// Latencies are predicted by this model from now on. It must have been
     /// [provided](crate::Dispatcher::provide) before.
     ModelAdopted(ModelId),
+    /// A study of what to start is done.
+    StudyDone {
+        /// Which.
+        study: StudyId,
+        /// What it found; no prospects if it failed.
+        answer: Answer,
+    },
     /// Time has passed: the instant given by `next_wakeup` has come.
     Woke,
 }
@@ -215,6 +223,11 @@ pub enum Command {
         generation: Generation,
         /// True: at once, whatever still runs there.
         force: bool,
+    },
+    /// Find out what each offer would change, by simulation, from a [fork](crate::Dispatcher::fork) made now.
+    Study {
+        /// Which.
+        study: StudyId,
     },
     /// A query has ended: write it down.
     Record(Box<Ended>),

@@ -33,6 +33,10 @@ pub struct Units(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ModelId(pub u64);
 
+/// One study of what to start, numbered by the dispatcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StudyId(pub u64);
+
 impl QueryId {
     /// The id of running number `number` at gateway `gateway`.
     pub const fn of(gateway: u16, number: u64) -> QueryId {
@@ -60,6 +64,12 @@ impl fmt::Display for ClusterId {
 }
 
 /// Sixteen hexadecimal digits.
+impl fmt::Display for StudyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl fmt::Display for ModelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)

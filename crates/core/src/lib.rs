@@ -27,6 +27,7 @@ pub mod predict;
 pub mod query;
 pub mod rng;
 pub mod route;
+pub mod scale;
 pub mod statement;
 pub mod tag;
 pub mod tally;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
 use crate::route::{Counting, Routing};
+use crate::scale::Scaling;
 use crate::time::Span;
 
 /// What governs the decisions. Changing it is an event like any other.
@@ -42,6 +43,8 @@ pub struct Policy {
     pub min_modelled: Span,
     /// Clusters known at once, those that are gone excepted.
     pub max_clusters: u32,
+    /// How many clusters there are.
+    pub scaling: Scaling,
 }
 
 impl Default for Policy {
@@ -63,6 +66,7 @@ impl Default for Policy {
             decisions_kept: 1_000,
             min_modelled: Span::from_millis(50),
             max_clusters: 64,
+            scaling: Scaling::default(),
         }
     }
 }

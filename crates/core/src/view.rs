@@ -10,6 +10,8 @@ use crate::event::LossCause;
 use crate::id::{ClassId, ClusterId, ModelId, QueryId, SessionId, Units};
 use crate::predict::record::Lately;
 use crate::query::{Predicted, Query};
+use crate::scale::Scaled;
+use crate::scale::burn::Rates;
 use crate::tally::Tally;
 use crate::time::{Span, Time};
 
@@ -40,6 +42,10 @@ pub struct View {
     pub model: Option<ModelView>,
     /// Models given up because following them failed.
     pub models_failed: u64,
+    /// Decisions about the fleet, oldest first.
+    pub scaling: Vec<Scaled>,
+    /// How fast the violation budget burns.
+    pub burn: Rates,
 }
 
 /// A model in force and how it does.
@@ -70,6 +76,8 @@ pub struct ClusterView {
     pub units: Units,
     /// Queries that may run there at once.
     pub slots: u32,
+    /// True if it is started and stopped as needed.
+    pub elastic: bool,
     /// Queries that run there, control queries included.
     pub running: u32,
     /// Sessions that hold it without running anything.
@@ -148,6 +156,8 @@ impl Dispatcher {
                 lately: predicting.record.lately(),
             }),
             models_failed: self.models_failed,
+            scaling: self.scaler.log.iter().cloned().collect(),
+            burn: self.scaler.burn.rates(now, self.policy.violation_target),
         }
     }
 
@@ -200,6 +210,7 @@ fn cluster_view(cluster: &Cluster, now: Time) -> ClusterView {
         since: cluster.since,
         units: cluster.spec.units,
         slots: cluster.spec.slots,
+        elastic: cluster.spec.offer.is_some(),
         running: cluster.running.len() as u32,
         pins: cluster.idle_pins.len() as u32,
         stuck: cluster.stuck.len() as u32,

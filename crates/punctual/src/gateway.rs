@@ -168,10 +168,11 @@ impl Gateway {
     /// # Errors
     /// If the driver has ended.
     pub async fn ready(&self, mut look: impl FnMut(&Snapshot) -> bool) -> Result<bool, GatewayError> {
+        let wanted = self.settings.clusters.iter().map(|cluster| cluster.initial as usize).sum::<usize>();
         loop {
             let snapshot = self.link.look().await.map_err(|_| GatewayError::Driver)?;
             let ready = snapshot.view.clusters.iter().filter(|cluster| cluster.phase == Phase::Ready).count();
-            if ready >= self.settings.clusters.len() {
+            if ready >= wanted {
                 return Ok(true);
             }
             if !look(&snapshot) {

@@ -16,6 +16,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 use punctual_core::cluster::Phase;
 use punctual_core::query::Ended;
+use punctual_core::scale::burn::Rates;
 use punctual_core::view::ClusterView;
 
 use crate::link::Snapshot;
@@ -152,6 +153,7 @@ impl Metrics {
         if let Some(snapshot) = snapshot {
             of_gateway(&mut now, snapshot);
             of_model(&mut now, snapshot);
+            of_budget(&mut now, snapshot);
             of_classes(&mut now, snapshot);
             of_clusters(&mut now, snapshot);
         }
@@ -182,6 +184,22 @@ fn of_gateway(registry: &mut Registry, snapshot: &Snapshot) {
     kept(registry, "broken_invariants", "Invariants that were found broken", count(snapshot.broken));
     kept(registry, "degraded", "1 while the fallback decides", gauge(snapshot.degraded.into()));
     kept(registry, "shutting_down", "1 while no new queries are taken", gauge(view.shutting_down.into()));
+}
+
+/// How fast the violation budget burns; no series for a window in which nothing was counted.
+fn of_budget(registry: &mut Registry, snapshot: &Snapshot) {
+    let burn = kept(
+        registry,
+        "violation_burn",
+        "The violation rate lately over the one that is allowed, by window; above 1 the budget does not last",
+        Family::<Labels<1>, Gauge<f64, AtomicU64>>::default(),
+    );
+    let Rates { short, long } = snapshot.view.burn;
+    for (window, rate) in [("5m", short), ("1h", long)] {
+        if let Some(rate) = rate {
+            burn.get_or_create(&[("window", window.to_owned())]).set(rate);
+        }
+    }
 }
 
 /// How predictions did on the last queries that finished; no series while that is not known.

@@ -33,7 +33,7 @@ pub struct Settings {
     pub prediction: Prediction,
     /// The rules of every decision.
     pub policy: Policy,
-    /// The clusters to have from the start.
+    /// The clusters to have, from the start or as they are needed.
     pub clusters: Vec<Cluster>,
     /// How long a shutdown may take to finish what is here.
     pub shutdown_within: Span,
@@ -105,8 +105,18 @@ pub struct Prediction {
 pub struct Cluster {
     /// What decisions need to know of it.
     pub spec: Spec,
+    /// How many of it there are at the start.
+    pub initial: u32,
     /// How it is had.
     pub kind: ClusterKind,
+}
+
+impl Cluster {
+    /// True if a cluster of that name is made from it.
+    pub fn is_called(&self, name: &str) -> bool {
+        let numbered = || name.strip_prefix(&self.spec.name).is_some_and(|rest| rest.starts_with('-'));
+        name == self.spec.name || (self.spec.offer.is_some() && numbered())
+    }
 }
 
 /// How a cluster is had.

@@ -25,7 +25,8 @@ fn snapshot(seed: u64) -> Snapshot {
     let (mut now, mut commands): (Time, Vec<Command>) = (Time::from_micros(1_767_323_045_000_000), Vec::new());
     for number in 0..3 {
         let price = Price::default();
-        let spec = Spec { name: format!("c{number}"), units: Units(number + 1), slots: 2, price, killable: true };
+        let spec =
+            Spec { name: format!("c{number}"), units: Units(number + 1), slots: 2, price, killable: true, offer: None };
         dispatcher.handle(now, Event::ClusterWanted(spec), &mut commands);
     }
     for number in 0..300 {

@@ -8,6 +8,7 @@
 //! - [`world`]: what stands in for clients, engines and providers
 //! - [`run`](mod@run): the loop; [`outcome`]: what came of it
 //! - [`journal`]: the same events again, from a checkpoint
+//! - [`study`]: what starting a cluster would change
 //! - [`scenario`]: thousands of small random runs, with everything checked that must hold
 //!
 //! A run is a function of its seeds: no clock, no entropy, no iteration in an order that differs.
@@ -17,6 +18,7 @@ pub mod journal;
 pub mod outcome;
 pub mod run;
 pub mod scenario;
+pub mod study;
 pub mod workload;
 pub mod world;
 

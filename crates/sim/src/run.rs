@@ -9,6 +9,7 @@ use punctual_core::policy::Policy;
 use punctual_core::time::Time;
 
 use crate::outcome::{Outcome, Tracker};
+use crate::study;
 use crate::workload::Arrival;
 use crate::world::World;
 
@@ -63,6 +64,11 @@ impl<W: Iterator<Item = Arrival>> Run<W> {
         self.commands.clear();
         self.dispatcher.handle(self.now, event.clone(), &mut self.commands);
         for command in &self.commands {
+            if let Command::Study { study } = command {
+                let answer = study::run(&self.dispatcher.study(), study.0);
+                let at = self.now + self.world.conditions().study;
+                self.world.report_at(at, Event::StudyDone { study: *study, answer });
+            }
             self.world.carry_out(command, self.now);
         }
         Some(Step { now: self.now, event, commands: &self.commands, dispatcher: &self.dispatcher })
@@ -120,7 +126,7 @@ mod tests {
     /// A query of 3 s every second or so, for 100 s, on one cluster of four units that starts at once.
     fn outcome(seed: u64) -> Outcome {
         let price = Price { per_unit_hour: 0.36, minimum: Span::from_secs(60) };
-        let spec = Spec { name: "a".into(), units: Units(4), slots: 8, price, killable: true };
+        let spec = Spec { name: "a".into(), units: Units(4), slots: 8, price, killable: true, offer: None };
         let script = vec![(Time::ZERO, Event::ClusterWanted(spec))];
         let mix = Mix::of_one(DEFAULT, Some(Span::from_secs(4)), Size::Fixed(Span::from_secs(3)), 1);
         let workload = generate(7, &Pattern::Poisson { rate: 1.0 }, &mix, Span::from_secs(100));

@@ -65,6 +65,7 @@ impl Queue {
             slots: self.slots,
             price: Price::default(),
             killable: true,
+            offer: None,
         };
         let script = (0..self.clusters).map(|number| (Time::ZERO, Event::ClusterWanted(spec(number)))).collect();
         let mix = Mix::of_one(DEFAULT, None, self.size, 1);

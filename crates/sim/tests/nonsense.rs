@@ -16,6 +16,7 @@ use punctual_core::predict::features::FEATURES;
 use punctual_core::query::{Query, SqlState, Traits};
 use punctual_core::rng::Rng;
 use punctual_core::route::{Counting, Routing};
+use punctual_core::scale::Scaling;
 use punctual_core::statement::Kind;
 use punctual_core::time::{Span, Time};
 use punctual_sim::scenario::models;
@@ -66,6 +67,7 @@ impl Nonsense {
             decisions_kept: self.one_of(&[0, 3]),
             min_modelled: self.limit(),
             max_clusters: self.one_of(&[0, 1, 5]),
+            scaling: Scaling::default(),
         }
     }
 
@@ -77,6 +79,7 @@ impl Nonsense {
             slots: self.one_of(&[0, 1, 2, u32::MAX]),
             price: Price { per_unit_hour: 0.375, minimum },
             killable: self.0.chance(0.5),
+            offer: None,
         }
     }
 

@@ -7,16 +7,20 @@ use crate::id::{ClusterId, Generation, QueryId, SessionId};
 use crate::time::{Span, Time};
 
 impl Dispatcher {
-    pub(super) fn start_cluster(&mut self, spec: Spec, commands: &mut Vec<Command>) {
+    /// Starts a cluster, one of an offer under a name of its own; None if there are as many as may be, or a shutdown is wanted.
+    pub(super) fn start_cluster(&mut self, spec: Spec, commands: &mut Vec<Command>) -> Option<ClusterId> {
         if self.clusters.len() >= self.policy.max_clusters as usize || self.shutdown.is_some() {
-            return self.makes_no_sense();
+            self.makes_no_sense();
+            return None;
         }
         let id = ClusterId(self.next_cluster);
         self.next_cluster += 1;
-        let cluster = Cluster::new(id, spec, self.now);
+        let name = spec.offer.as_ref().map(|offer| format!("{offer}-{id}"));
+        let cluster = Cluster::new(id, Spec { name: name.unwrap_or_else(|| spec.name.clone()), ..spec }, self.now);
         commands.push(start_command(&cluster));
         self.clusters.insert(id, cluster);
         self.set_phase_limit(id);
+        Some(id)
     }
 
     pub(super) fn restart(&mut self, id: ClusterId, commands: &mut Vec<Command>) {

@@ -17,6 +17,7 @@
 mod clusters;
 mod predicting;
 mod queries;
+mod scaling;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -38,6 +39,7 @@ use crate::tally::Tally;
 use crate::time::{Span, Time};
 
 pub(crate) use predicting::{Expected, Predicting};
+pub use scaling::{SCALED_KEPT, Study};
 pub(crate) use timers::Due;
 
 /// Clusters that are gone and still shown.
@@ -67,6 +69,7 @@ pub struct Dispatcher {
     models: predicting::Models,
     /// Models given up because following them failed.
     pub(crate) models_failed: u64,
+    pub(crate) scaler: scaling::Scaler,
     next_cluster: u32,
     next_seq: u64,
     pub(crate) senseless: u64,
@@ -175,6 +178,7 @@ impl Dispatcher {
             predicting: None,
             models: predicting::Models::default(),
             models_failed: 0,
+            scaler: scaling::Scaler::default(),
             next_cluster: 0,
             next_seq: 0,
             senseless: 0,
@@ -186,13 +190,14 @@ impl Dispatcher {
     pub fn handle(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
         self.now = self.now.max(now);
         self.fire_due(commands);
+        let came = matches!(event, Event::Arrived(_));
         match event {
             Event::Arrived(query) => self.arrived(query, commands),
             Event::Bounced { query, cluster } => self.bounced(query, cluster, commands),
             Event::Finished { query, outcome, pinned } => self.finished(query, outcome, pinned, commands),
             Event::Cancel { query } => self.cancel(query, commands),
             Event::SessionEnded { session } => self.session_ended(session, commands),
-            Event::ClusterWanted(spec) => self.start_cluster(spec, commands),
+            Event::ClusterWanted(spec) => drop(self.start_cluster(spec, commands)),
             Event::ClusterReady { cluster, generation } => self.cluster_ready(cluster, generation),
             Event::ClusterLost { cluster, generation, cause } => {
                 self.cluster_lost(cluster, generation, cause, commands);
@@ -204,9 +209,11 @@ impl Dispatcher {
             Event::ShutdownWanted { within } => self.shut_down(within),
             Event::PolicyAdopted(policy) => self.adopt(*policy),
             Event::ModelAdopted(model) => self.model_adopted(model),
+            Event::StudyDone { study, answer } => self.study_done(study, answer, commands),
             Event::Woke => {}
         }
         self.place_waiting(commands);
+        self.scale(came, commands);
         self.refuse_without_hope(commands);
         self.stop_when_quiet(commands);
     }

@@ -55,6 +55,8 @@ pub(crate) struct Predicting {
     pub(crate) record: Record,
     /// What is expected by now of those that run, on each cluster in the order of its scene.
     pub(crate) standings: BTreeMap<ClusterId, Vec<Standing>>,
+    /// True in a fork: what ends there was drawn from predictions, and says nothing about them.
+    pub(super) is_fork: bool,
     #[serde(skip)]
     pub(super) spare: Spare,
 }
@@ -104,7 +106,7 @@ pub(crate) struct Expected {
     /// What the model said.
     by_model: Prediction,
     /// The same, corrected by what had ended.
-    prediction: Prediction,
+    pub(super) prediction: Prediction,
     /// ln of the seconds that it would take alone.
     alone: f64,
 }
@@ -143,6 +145,7 @@ impl Dispatcher {
             corrections: Corrections::default(),
             record: Record::default(),
             standings: BTreeMap::new(),
+            is_fork: false,
             spare: Spare::default(),
         }));
         let open: Vec<ClusterId> = self.clusters.values().filter(|cluster| cluster.is_open()).map(|c| c.id).collect();
@@ -176,9 +179,10 @@ impl Dispatcher {
         }
         let Some(profile) = profile(&live.query) else { return };
         let (size, least) = (cluster.spec.units, self.policy.min_modelled);
-        let due = live.query.slo.map(|slo| live.arrived + slo);
-        let on = (on, size);
-        let expected = self.guarded(|predicting, model| predicting.place(model, placed, (&profile, due), on, least));
+        let (arrived, on) = (live.arrived, (on, size));
+        let due = live.query.slo.map(|slo| arrived + slo);
+        let expected =
+            self.guarded(|predicting, model| predicting.place(model, placed, (&profile, arrived, due), on, least));
         if let Some(live) = self.live.get_mut(&id) {
             live.expected = expected.flatten();
         }
@@ -200,7 +204,7 @@ impl Dispatcher {
         let size = self.clusters.get(&on).map(|cluster| cluster.spec.units);
         self.guarded(|predicting, _| {
             predicting.leave(now, on, id, finished);
-            let (Some(expected), Some(size)) = (live.expected, size) else { return };
+            let (Some(expected), Some(size), false) = (live.expected, size, predicting.is_fork) else { return };
             let (kind, seconds) = ((live.query.fingerprint, size), now.since(placed).secs_f64());
             predicting.corrections.learn(now, kind, expected.by_model, seconds, finished);
             if finished {
@@ -229,7 +233,7 @@ impl Predicting {
         &mut self,
         model: &Model,
         now: Time,
-        (query, due): (&Profile, Option<Time>),
+        (query, arrived, due): (&Profile, Time, Option<Time>),
         (on, size): (ClusterId, Units),
         least: Span,
     ) -> Option<Expected> {
@@ -247,7 +251,7 @@ impl Predicting {
         };
         let prediction = self.corrections.correct(query.shape, size, by_model);
         if followed {
-            self.stand(now, (query.id, due), on, alone, (by_model, prediction));
+            self.stand(now, (query.id, arrived, due), on, alone, (by_model, prediction));
         }
         let sound = |prediction: Prediction| prediction.ln_median().is_finite() && prediction.spread().is_finite();
         (sound(by_model) && sound(prediction)).then_some(Expected { by_model, prediction, alone: alone.ln_median() })
@@ -257,7 +261,7 @@ impl Predicting {
     fn stand(
         &mut self,
         now: Time,
-        (query, due): (QueryId, Option<Time>),
+        (query, arrived, due): (QueryId, Time, Option<Time>),
         on: ClusterId,
         alone: Prediction,
         (by_model, outlook): (Prediction, Prediction),
@@ -267,7 +271,7 @@ impl Predicting {
         let (standings, width) = (self.standings.entry(on).or_default(), self.corrections.width());
         standings.iter_mut().zip(others).for_each(|(standing, by_model)| standing.raise(*by_model, width));
         let moved = outlook.ln_median() - by_model.ln_median();
-        standings.push(Standing { query, placed: now, due, alone, moved, outlook });
+        standings.push(Standing { query, arrived, placed: now, due, alone, moved, outlook });
         self.spare.of = None;
     }
 

@@ -30,6 +30,7 @@ impl Dispatcher {
         if !busy {
             hold.query = Some(id);
         }
+        self.scale_arrived(&query);
         self.enqueue(query, seat);
         if busy {
             self.refuse(id, Refusal::NotItsTurn, commands);
@@ -40,6 +41,7 @@ impl Dispatcher {
             self.refuse(id, Refusal::ShuttingDown, commands);
         } else {
             self.place_waiting(commands);
+            self.scale_from_nothing(commands);
             self.refuse_if_it_cannot_wait(id, seat, commands);
         }
     }
@@ -394,6 +396,7 @@ impl Dispatcher {
         if let Some(tally) = self.tallies.get_mut(live.query.class.0 as usize) {
             tally.count(status, late);
         }
+        self.scale_ended(live.arrived, late);
         commands.push(Command::Record(Box::new(Ended {
             predicted: live.expected.and_then(|expected| expected.predicted()),
             query: live.query,

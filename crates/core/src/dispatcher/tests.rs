@@ -20,7 +20,8 @@ impl Bench {
     /// One ready cluster with that many slots.
     fn with_slots(slots: u32, policy: Policy) -> Bench {
         let mut bench = Bench { dispatcher: Dispatcher::new(1, policy), now: Time::ZERO };
-        let spec = Spec { name: "a".into(), units: Units(1), slots, price: Price::default(), killable: true };
+        let spec =
+            Spec { name: "a".into(), units: Units(1), slots, price: Price::default(), killable: true, offer: None };
         bench.does(Event::ClusterWanted(spec));
         bench.does(Event::ClusterReady { cluster: ClusterId(0), generation: Generation(0) });
         bench
@@ -151,7 +152,8 @@ fn housekeeping_neither_waits_behind_queries_nor_starts_the_billing_timer() {
 #[test]
 fn a_cluster_that_cannot_take_a_query_is_not_asked_twice() {
     let mut bench = Bench::with_slots(2, Policy::default());
-    let spec = Spec { name: "b".into(), units: Units(1), slots: 2, price: Price::default(), killable: true };
+    let spec =
+        Spec { name: "b".into(), units: Units(1), slots: 2, price: Price::default(), killable: true, offer: None };
     bench.does(Event::ClusterWanted(spec));
     bench.does(Event::ClusterReady { cluster: ClusterId(1), generation: Generation(0) });
     bench.arrives(1);
@@ -260,7 +262,8 @@ fn starts_that_fail_at_once_do_not_follow_each_other_within_one_instant() {
     let none = Span::ZERO;
     let policy = Policy { start_limit: none, retry_first: none, retry_most: none, ..Policy::default() };
     let mut bench = Bench { dispatcher: Dispatcher::new(1, policy), now: Time::ZERO };
-    let spec = Spec { name: "a".into(), units: Units(1), slots: 1, price: Price::default(), killable: true };
+    let spec =
+        Spec { name: "a".into(), units: Units(1), slots: 1, price: Price::default(), killable: true, offer: None };
     bench.does(Event::ClusterWanted(spec));
     assert_eq!(bench.does(Event::Woke).len(), 1, "its start is over at once: stop it");
     assert_eq!(bench.dispatcher.next_wakeup(), Some(Time::ZERO + Span::from_millis(1)));
@@ -311,7 +314,8 @@ fn a_cluster_where_something_runs_away_is_replaced_and_killed_when_its_neighbour
 /// Two ready clusters of two slots each.
 fn two_clusters(policy: Policy) -> Bench {
     let mut bench = Bench::with_slots(2, policy);
-    let spec = Spec { name: "b".into(), units: Units(1), slots: 2, price: Price::default(), killable: true };
+    let spec =
+        Spec { name: "b".into(), units: Units(1), slots: 2, price: Price::default(), killable: true, offer: None };
     bench.does(Event::ClusterWanted(spec));
     bench.does(Event::ClusterReady { cluster: ClusterId(1), generation: Generation(0) });
     bench

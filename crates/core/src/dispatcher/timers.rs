@@ -21,6 +21,8 @@ pub(crate) enum Due {
     PhaseLimit(ClusterId),
     /// The time to shut down in is over.
     Shutdown,
+    /// The fleet is to be looked at.
+    Scale,
 }
 
 impl Dispatcher {
@@ -40,6 +42,7 @@ impl Dispatcher {
                 }
                 Due::PhaseLimit(cluster) => self.phase_limit(cluster, commands),
                 Due::Shutdown => self.shutdown_limit(commands),
+                Due::Scale => self.scale_tick(),
             }
         }
     }

@@ -30,6 +30,7 @@ const HARM: f64 = 0.1;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Standing {
     pub(crate) query: QueryId,
+    pub(crate) arrived: Time,
     pub(crate) placed: Time,
     /// When it is late; None: never.
     pub(crate) due: Option<Time>,

@@ -74,8 +74,13 @@ impl Prediction {
         if survived > 0.0 { (self.tail(seconds) / survived).min(1.0) } else { 0.0 }
     }
 
+    /// The time that it exceeds with that probability, in seconds.
+    pub fn exceeded_by(self, share: f64) -> f64 {
+        math::exp(self.median + self.spread * math::normal_upper(share))
+    }
+
     /// The probability that it takes longer than `seconds`.
-    fn tail(self, seconds: f64) -> f64 {
+    pub fn tail(self, seconds: f64) -> f64 {
         if seconds <= 0.0 {
             return 1.0;
         }
@@ -112,6 +117,16 @@ mod tests {
         assert!((raised.ln_median() - 1.0).abs() < 1e-12 && (math::ln(raised.upper()) - 2.5).abs() < 1e-12);
         assert_eq!(a.raised_to(a), a);
         assert_eq!(a.raised_to(Prediction::new(-3.0, 1.0)), a);
+    }
+
+    #[test]
+    fn the_time_that_is_exceeded_is_the_inverse_of_the_tail() {
+        let prediction = Prediction::new(2.0, 1.5);
+        for share in [1e-12, 1e-3, 0.1, 0.5, 0.9, 0.999] {
+            let seconds = prediction.exceeded_by(share);
+            assert!((prediction.tail(seconds) / share - 1.0).abs() < 1e-6, "{share}");
+        }
+        assert!((prediction.exceeded_by(0.1) - prediction.upper()).abs() < 1e-6 * prediction.upper());
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) fn snapshot() -> Snapshot {
 }
 
 fn spec(name: &str, size: u32) -> Spec {
-    Spec { name: name.into(), units: Units(size), slots: 1, price: Price::default(), killable: true }
+    Spec { name: name.into(), units: Units(size), slots: 1, price: Price::default(), killable: true, offer: None }
 }
 
 fn query(number: u64, sql: &str) -> (Query, String) {

@@ -9,6 +9,7 @@ use punctual_core::id::{ClassId, ClusterId, QueryId, Units};
 use punctual_core::predict::record::Lately;
 use punctual_core::query::{Predicted, Status};
 use punctual_core::route::{Candidate, Weighed};
+use punctual_core::scale::{Prospect, Scaled};
 use punctual_core::time::{Span, Time};
 use punctual_core::view::{ModelView, QueryView, View};
 
@@ -87,7 +88,7 @@ const fn column(name: &'static str, kind: ColumnKind, what: &'static str) -> Col
 use ColumnKind::{Bool, Float8, Int8, Text, Timestamptz};
 
 /// The tables of the schema.
-pub(crate) static TABLES: [&Table; 5] = [&QUERIES, &CLUSTERS, &CLASSES, &DECISIONS, &MODEL];
+pub(crate) static TABLES: [&Table; 6] = [&QUERIES, &CLUSTERS, &CLASSES, &DECISIONS, &SCALING, &MODEL];
 
 /// `punctual.queries`.
 pub(crate) static QUERIES: Table = Table {
@@ -166,6 +167,25 @@ pub(crate) static CLASSES: Table = Table {
         column("violation_rate", Float8, "The share of them that missed it; null if there are none."),
     ],
     rows: classes,
+};
+
+/// `punctual.scaling`.
+pub(crate) static SCALING: Table = Table {
+    name: "scaling",
+    what: "A decision about how many clusters there are, the last 256.",
+    columns: &[
+        column("at", Timestamptz, "When it was made."),
+        column("mode", Text, "`on`: it was done. `shadow` or `suggest`: it was not."),
+        column("decision", Text, "What was decided."),
+        column("reason", Text, "Why."),
+        column(
+            "prospects",
+            Text,
+            "What a simulation said of each size that could be started, and of doing nothing (size null), as JSON: the share of \
+             queries that would miss their SLO, and dollars.",
+        ),
+    ],
+    rows: scaling,
 };
 
 /// `punctual.model`.
@@ -322,6 +342,27 @@ fn decisions(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
         ]
     };
     view.decisions.iter().map(row).collect()
+}
+
+fn scaling(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
+    let row = |scaled: &Scaled| {
+        vec![
+            Cell::At(scaled.at),
+            Cell::Text(scaled.mode.to_string()),
+            Cell::Text(scaled.act.to_string()),
+            Cell::Text(scaled.because.to_string()),
+            Cell::Json(prospects(&scaled.prospects)),
+        ]
+    };
+    snapshot.view.scaling.iter().map(row).collect()
+}
+
+fn prospects(prospects: &[Prospect]) -> String {
+    let each = prospects.iter().map(|Prospect { size, late_share, cost, .. }| {
+        let size = size.map_or_else(|| "null".to_owned(), |size| size.0.to_string());
+        format!("{{\"size\":{size},\"late_share\":{late_share},\"cost\":{cost}}}")
+    });
+    format!("[{}]", each.collect::<Vec<_>>().join(","))
 }
 
 fn model(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {

@@ -62,7 +62,9 @@ fn cluster(section: &Section<'_>) -> Cluster {
             minimum: section.span_or_default("minimum_billed"),
         },
         killable: kind != Some("postgres"),
+        offer: (section.choice("keep") == Some("scaled")).then(|| section.text("name").unwrap_or_default()),
     };
+    let initial = initial(section, &spec, kind);
     let kind = match kind {
         Some("postgres") => ClusterKind::Address(endpoint(section)),
         Some("simulated") => ClusterKind::Simulated { time_scale: section.number("time_scale").unwrap_or(1.0) },
@@ -70,7 +72,21 @@ fn cluster(section: &Section<'_>) -> Cluster {
         // Noted already; what stands here is not used.
         _ => ClusterKind::Simulated { time_scale: 1.0 },
     };
-    Cluster { spec, kind }
+    Cluster { spec, initial, kind }
+}
+
+/// How many like it are started at the start.
+fn initial(section: &Section<'_>, spec: &Spec, kind: Option<&str>) -> u32 {
+    if spec.offer.is_none() {
+        if section.has("initial") {
+            section.complain("initial", "it is there for good, once", "write `keep = \"scaled\"`, or leave it out");
+        }
+        return 1;
+    }
+    if kind == Some("postgres") {
+        section.complain("keep", "what is there already can be neither started nor stopped", "leave it out");
+    }
+    section.count32("initial")
 }
 
 fn embedded(section: &Section<'_>) -> Embedded {

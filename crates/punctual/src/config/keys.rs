@@ -88,7 +88,8 @@ const fn key(name: &'static str, kind: Kind, fallback: Fallback, what: &'static 
 }
 
 /// The tables of the file.
-pub(super) static TABLES: [&Table; 7] = [&GATEWAY, &HISTORY, &JOURNAL, &PREDICTION, &POLICY, &CLASS, &CLUSTER];
+pub(super) static TABLES: [&Table; 8] =
+    [&GATEWAY, &HISTORY, &JOURNAL, &PREDICTION, &POLICY, &SCALING, &CLASS, &CLUSTER];
 
 /// `[gateway]`.
 pub(super) static GATEWAY: Table = Table {
@@ -233,6 +234,87 @@ pub(super) static PREDICTION: Table = Table {
             Is("\"50ms\""),
             "Queries that take less than this alone, nine times of ten, are predicted as if they ran alone, and count for \
              nothing in the predictions of others.",
+        ),
+    ],
+};
+
+/// `[scaling]`.
+pub(super) static SCALING: Table = Table {
+    name: "scaling",
+    list: false,
+    what: "How many clusters there are: of those tables `[[cluster]]` that say `keep = \"scaled\"`.",
+    keys: &[
+        key(
+            "mode",
+            Choice(&["off", "shadow", "suggest", "on"]),
+            Is("\"off\""),
+            "`off`: nothing is decided. `shadow`: it is decided and recorded what would be done, and nothing is done. `suggest`: \
+             the same, shown as what someone should do. `on`: it is done.",
+        ),
+        key(
+            "trigger",
+            Choice(&["none", "queue_depth", "observed", "combined"]),
+            Is("\"combined\""),
+            "When a start is considered: never; when many queries run or wait; when too many that ended were late; or of those \
+             that run, too, too many are expected to be.",
+        ),
+        key(
+            "selector",
+            Choice(&["none", "horizontal", "vertical", "add_cluster"]),
+            Is("\"add_cluster\""),
+            "What is started then: nothing; another like the largest; what a simulation finds best as the only one, in place of \
+             the others; or what it finds best beside them. Without a model, the last two are as `horizontal`.",
+        ),
+        key("window", Duration { least: Span::from_secs(1), most: DAY }, Is("\"5m\""), "How far back is looked."),
+        key(
+            "observations",
+            Count { least: 1, most: 4_096 },
+            Is("32"),
+            "Queries that must be seen before they say anything.",
+        ),
+        key("completions", Count { least: 1, most: 4_096 }, Is("32"), "Ends of queries that a simulation waits for."),
+        key(
+            "late_share",
+            Number { least: 0.0, most: 1.0 },
+            Said("`policy.violation_target`"),
+            "The share of late queries above which a start is considered.",
+        ),
+        key(
+            "queue_depth",
+            Count { least: 1, most: 1_000_000 },
+            Is("32"),
+            "`trigger = \"queue_depth\"`: queries that run or wait from which a start is considered.",
+        ),
+        key(
+            "idle",
+            Duration { least: NOTHING, most: YEAR },
+            Is("\"20m\""),
+            "How long a cluster is idle before it is stopped.",
+        ),
+        key("lifetime", Duration { least: NOTHING, most: YEAR }, Is("\"20m\""), "How long a cluster lives at least."),
+        key(
+            "start_takes",
+            Duration { least: NOTHING, most: DAY },
+            Is("\"5m\""),
+            "How long a start is expected to take.",
+        ),
+        key(
+            "least",
+            Count { least: 0, most: 10_000 },
+            Is("1"),
+            "Ready clusters that are always kept. With 0, a query that comes when there is none starts the smallest and waits.",
+        ),
+        key(
+            "most",
+            Count { least: 1, most: 10_000 },
+            Is("10"),
+            "Clusters that there may be, those that are there for good and those that start included.",
+        ),
+        key(
+            "most_per_hour",
+            Number { least: 0.0, most: 1e9 },
+            Said("any"),
+            "Dollars an hour that all clusters together may cost while all are awake.",
         ),
     ],
 };
@@ -405,6 +487,19 @@ pub(super) static CLUSTER: Table = Table {
             Duration { least: NOTHING, most: DAY },
             Is("\"60s\""),
             "The least that waking it up is billed.",
+        ),
+        key(
+            "keep",
+            Choice(&["always", "scaled"]),
+            Is("\"always\""),
+            "`always`: it is there from the start and stays. `scaled`: as many like it are started and stopped as `[scaling]` \
+             finds good; each is called by this name and a number.",
+        ),
+        key(
+            "initial",
+            Count { least: 0, most: 1_000 },
+            Is("0"),
+            "`keep = \"scaled\"`: how many like it are started at the start.",
         ),
         key(
             "tables",

@@ -35,6 +35,7 @@ use punctual_core::class::Class;
 use punctual_core::cluster::Spec;
 use punctual_core::id::Units;
 use punctual_core::route::{Counting, Routing};
+use punctual_core::scale::{Mode, Scaling, Selector, Trigger};
 use punctual_core::time::Span;
 use toml::de::DeTable;
 
@@ -141,10 +142,20 @@ fn defaults(typed: Typed<'_>) -> (Settings, Vec<Problem>) {
 }
 
 fn demo_cluster(name: &str, units: u32) -> Cluster {
-    let spec =
-        Spec { name: name.to_owned(), units: Units(units), slots: 4 * units, price: Price::default(), killable: true };
+    let spec = Spec {
+        name: name.to_owned(),
+        units: Units(units),
+        slots: 4 * units,
+        price: Price::default(),
+        killable: true,
+        offer: None,
+    };
     let tables = Tables::Tpch { scale_factor: 0.1 };
-    Cluster { spec, kind: ClusterKind::Embedded(Embedded { tables, threads_per_unit: 1, memory_per_unit: 512 << 20 }) }
+    Cluster {
+        spec,
+        initial: 1,
+        kind: ClusterKind::Embedded(Embedded { tables, threads_per_unit: 1, memory_per_unit: 512 << 20 }),
+    }
 }
 
 /// What the document means. What cannot be meant is noted in the file, and a default stands in for it.
@@ -154,8 +165,9 @@ fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>, typed: Typed<'_>)
     let state_dir = gateway.path("state_dir").unwrap_or_default();
     let classes = classes::read(&file.sections(document, &keys::CLASS));
     let prediction = file.section(document, &keys::PREDICTION);
-    let policy = policy(&file.section(document, &keys::POLICY), &prediction, classes);
+    let mut policy = policy(&file.section(document, &keys::POLICY), &prediction, classes);
     let clusters = clusters::read(&file.sections(document, &keys::CLUSTER), policy.max_clusters);
+    policy.scaling = scaling(&file.section(document, &keys::SCALING), &policy, &clusters);
     if !document.contains_key("cluster") {
         file.note(0, "cluster", "there is none, so no query could run", "write at least one [[cluster]]");
     }
@@ -254,6 +266,38 @@ fn policy(section: &Section<'_>, prediction: &Section<'_>, classes: Vec<Class>) 
         decisions_kept: section.count32("decisions_kept"),
         min_modelled: prediction.span_or_default("min_modelled"),
         max_clusters: section.count32("max_clusters"),
+        scaling: Scaling::default(),
+    }
+}
+
+fn scaling(section: &Section<'_>, policy: &Policy, clusters: &[Cluster]) -> Scaling {
+    let mode = section.choice("mode").and_then(Mode::named).unwrap_or(Mode::Off);
+    let mut offers: Vec<Spec> = clusters.iter().map(|cluster| cluster.spec.clone()).collect();
+    offers.retain(|spec| spec.offer.is_some());
+    offers.sort_by_key(|spec| spec.units);
+    if mode != Mode::Off && offers.is_empty() {
+        section.complain(
+            "mode",
+            "there is no cluster to start",
+            "write `keep = \"scaled\"` in a [[cluster]], or `mode = \"off\"`",
+        );
+    }
+    Scaling {
+        mode,
+        trigger: section.choice("trigger").and_then(Trigger::named).unwrap_or(Trigger::Combined),
+        selector: section.choice("selector").and_then(Selector::named).unwrap_or(Selector::AddCluster),
+        offers,
+        window: section.span_or_default("window"),
+        observations: section.count32("observations"),
+        completions: section.count32("completions"),
+        late_share: section.number("late_share").unwrap_or(policy.violation_target),
+        queue_depth: section.count32("queue_depth"),
+        idle: section.span_or_default("idle"),
+        lifetime: section.span_or_default("lifetime"),
+        start_takes: section.span_or_default("start_takes"),
+        least: section.count32("least"),
+        most: section.count32("most"),
+        most_per_hour: section.number("most_per_hour"),
     }
 }
 

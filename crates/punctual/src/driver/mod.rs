@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use punctual_core::check;
 use punctual_core::event::LossCause;
-use punctual_core::id::{ClusterId, Generation, QueryId, SessionId};
+use punctual_core::id::{ClusterId, Generation, QueryId, SessionId, StudyId};
 use punctual_core::query::Ended;
 use punctual_core::time::{Span, Time};
 use punctual_core::{Command, Dispatcher, Event};
@@ -70,6 +70,8 @@ pub struct Driver {
     failures: Failures,
     classes: Vec<Arc<str>>,
     commands: Vec<Command>,
+    /// Where studies report, of which one is made at a time.
+    studied: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
     broken: u64,
     /// Rows and events that could not be written, as the metrics know them.
     dropped: (u64, u64),
@@ -138,6 +140,7 @@ impl Driver {
             failures: Failures::default(),
             classes,
             commands: Vec::new(),
+            studied: mpsc::channel(1),
             broken: 0,
             dropped: (0, 0),
             next_check: Time::ZERO,
@@ -146,7 +149,8 @@ impl Driver {
 
     /// Runs until a shutdown is complete.
     pub async fn run(mut self) -> Finale {
-        let wanted: Vec<_> = self.settings.clusters.iter().map(|cluster| cluster.spec.clone()).collect();
+        let each = |cluster: &crate::settings::Cluster| vec![cluster.spec.clone(); cluster.initial as usize];
+        let wanted: Vec<_> = self.settings.clusters.iter().flat_map(each).collect();
         for spec in wanted {
             self.take(Event::ClusterWanted(spec));
         }
@@ -160,6 +164,7 @@ impl Driver {
             tokio::select! {
                 biased;
                 Some(event) = self.stop.recv() => self.stop_wanted(event),
+                Some(event) = self.studied.1.recv() => self.take(event),
                 Some((cluster, generation, notice)) = self.notices.recv() => {
                     self.notice(cluster, generation, notice);
                 }
@@ -294,7 +299,8 @@ impl Driver {
     /// Keeps the fallback's list of clusters as the dispatcher sees it.
     fn share_ready_pools(&self) {
         let slots = |pool: &Arc<Pool>| {
-            self.settings.clusters.iter().find(|c| c.spec.name == pool.name()).map_or(1, |c| c.spec.slots)
+            let is_it = |cluster: &&crate::settings::Cluster| cluster.is_called(pool.name());
+            self.settings.clusters.iter().find(is_it).map_or(1, |cluster| cluster.spec.slots)
         };
         self.fallback.set(self.pools.values().map(|pool| (pool.clone(), slots(pool))).collect());
     }
@@ -361,8 +367,22 @@ impl Driver {
                 self.providers.start(cluster, generation, &spec);
             }
             Command::Stop { cluster, generation, force } => self.providers.stop(cluster, generation, force),
+            Command::Study { study } => self.study(study),
             Command::Record(ended) => self.record(&ended),
         }
+    }
+
+    /// Has a study made beside the loop; its answer comes as an event.
+    fn study(&self, id: StudyId) {
+        let (study, studied) = (self.dispatcher.study(), self.studied.0.clone());
+        tokio::task::spawn_blocking(move || {
+            let began = std::time::Instant::now();
+            let answer = catch_unwind(AssertUnwindSafe(|| punctual_sim::study::run(&study, id.0)));
+            let took = began.elapsed();
+            tracing::info!(study = id.0, ?took, arrivals = study.arrivals.len(), "a study of what to start is done");
+            // One that failed says nothing is better than nothing.
+            let _ = studied.blocking_send(Event::StudyDone { study: id, answer: answer.unwrap_or_default() });
+        });
     }
 
     fn order(&mut self, query: QueryId, order: Order) {

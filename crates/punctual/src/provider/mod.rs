@@ -81,7 +81,7 @@ impl Providers {
         self.starts.retain(|_, wish| !wish.is_closed());
         self.starts.insert((cluster, generation), wish);
         let start = Start { cluster, generation, wishes, notices: self.notices.clone(), door: self.door.clone() };
-        match self.kinds.get(&spec.name).cloned() {
+        match self.kinds.get(spec.offer.as_ref().unwrap_or(&spec.name)).cloned() {
             Some(ClusterKind::Address(endpoint)) => drop(tokio::spawn(address::run(start, endpoint))),
             Some(ClusterKind::Embedded(embedded)) => {
                 drop(tokio::spawn(child::run(start, child::Program::embedded(&embedded, spec, self.patience))));

@@ -81,7 +81,14 @@ impl Driver {
             Knob::Add { name, slots, endpoint } => {
                 self.endpoints.insert(name.clone(), endpoint.unwrap_or_else(|| self.usual.clone()));
                 let price = Price::default();
-                self.handle(Event::ClusterWanted(Spec { name, units: Units(1), slots, price, killable: false }));
+                self.handle(Event::ClusterWanted(Spec {
+                    name,
+                    units: Units(1),
+                    slots,
+                    price,
+                    killable: false,
+                    offer: None,
+                }));
             }
             Knob::Lose(cluster) => {
                 let Some(pool) = self.pools.remove(&cluster) else { return };
@@ -124,6 +131,7 @@ impl Driver {
         self.broken += check(&self.dispatcher).len() as u64;
         for command in commands {
             match command {
+                Command::Study { .. } => {}
                 Command::Run { query, cluster } => {
                     if let Some(on) = self.pools.get(&cluster).cloned() {
                         self.order(query, Order::Run { query, on });

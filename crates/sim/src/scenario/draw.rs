@@ -10,6 +10,7 @@ use punctual_core::math;
 use punctual_core::policy::Policy;
 use punctual_core::rng::Rng;
 use punctual_core::route::{Counting, Routing};
+use punctual_core::scale::Scaling;
 use punctual_core::time::{Span, Time};
 
 use super::{Scenario, models};
@@ -91,6 +92,7 @@ fn policy(dice: &mut Dice) -> Policy {
         decisions_kept: dice.one_of(&[0, 1, 10, 100]),
         min_modelled: dice.one_of(&[Span::ZERO, Span::from_millis(50), Span::from_secs(1)]),
         max_clusters: dice.one_of(&[1, 4, 8]),
+        scaling: Scaling::default(),
     }
 }
 
@@ -145,6 +147,7 @@ fn conditions(dice: &mut Dice) -> Conditions {
         connect: dice.delay(0.5),
         transit: dice.delay(0.5),
         wakes_late: dice.delay(0.2),
+        study: dice.delay(5.0),
         bounces: dice.fault(0.5),
         errors: dice.fault(0.3),
         cancel: dice.delay(1.0),
@@ -167,6 +170,7 @@ fn script(dice: &mut Dice, horizon: Span, policy: &Policy) -> Vec<(Time, Event)>
             slots: dice.one_of(&[1, 1, 2, 4, 8]),
             price: Price { per_unit_hour: 3.6, minimum: dice.delay(60.0) },
             killable: dice.sometimes(0.7),
+            offer: None,
         };
         script.push((at, Event::ClusterWanted(spec)));
     }

@@ -42,6 +42,7 @@ fn event_name(event: &Event) -> &'static str {
         Event::ShutdownWanted { .. } => "ShutdownWanted",
         Event::PolicyAdopted(_) => "PolicyAdopted",
         Event::ModelAdopted(_) => "ModelAdopted",
+        Event::StudyDone { .. } => "StudyDone",
         Event::Woke => "Woke",
     }
 }
@@ -61,6 +62,7 @@ fn command_name(command: &Command) -> &'static str {
         Command::Start { .. } => "Start",
         Command::Stop { force: true, .. } => "Stop by force",
         Command::Stop { force: false, .. } => "Stop",
+        Command::Study { .. } => "Study",
         Command::Record(_) => "Record",
     }
 }

@@ -236,6 +236,7 @@ impl Watch {
             | Event::ClusterWanted(_)
             | Event::ShutdownWanted { .. }
             | Event::ModelAdopted(_)
+            | Event::StudyDone { .. }
             | Event::Woke => {}
         }
     }
@@ -327,6 +328,7 @@ impl Watch {
                 let news = matches!(event, Event::ClusterRanAway { .. });
                 self.obey_stop(*cluster, *generation, *force, news, now)
             }
+            Command::Study { .. } => Ok(()),
             Command::Record(ended) => self.obey_record(now, event, ended, before),
         }
     }

@@ -23,6 +23,8 @@ pub struct Conditions {
     pub connect: Span,
     /// How long a report takes to reach the dispatcher: uniform up to this, so that reports overtake each other.
     pub transit: Span,
+    /// How long a study of what to start takes.
+    pub study: Span,
     /// How late the dispatcher is woken.
     pub wakes_late: Span,
     /// The share of queries that reach their cluster and are turned away.

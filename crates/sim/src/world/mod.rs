@@ -117,6 +117,11 @@ impl World {
         Some(event)
     }
 
+    /// Puts down a report that reaches the dispatcher then.
+    pub(crate) fn report_at(&mut self, at: Time, event: Event) {
+        self.agenda.add(at, Due::Told(event));
+    }
+
     /// Puts down the workload's next arrival.
     pub(crate) fn expect(&mut self, arrival: Arrival) {
         self.agenda.add(arrival.at, Due::Arrives(Box::new(arrival)));
@@ -161,6 +166,8 @@ impl World {
             Command::Stop { cluster, generation, .. } => self.stop(*cluster, *generation, now),
             Command::Refuse { query, .. } | Command::Abandon { query, .. } => self.let_go(*query),
             Command::EndPin { session, .. } => self.pin_ended(*session, now),
+            // Whoever lets the world turn makes studies: they start from the dispatcher.
+            Command::Study { .. } => {}
             // Whatever ended it, nothing more comes of a query that was written down.
             Command::Record(ended) => self.let_go(ended.query.id),
         }

@@ -158,6 +158,7 @@ impl Teller {
                     slots: number("slots", 1),
                     price: Price::default(),
                     killable: option("unkillable").is_none(),
+                    offer: None,
                 })
             }
             verb => self.cluster_event(subject, verb),
@@ -211,6 +212,7 @@ impl Teller {
 
     fn describe(&mut self, command: &Command) -> String {
         match command {
+            Command::Study { study } => format!("study {study}"),
             Command::Run { query, cluster } => format!("run {} on {}", self.query(*query), self.cluster(*cluster)),
             Command::Refuse { query, because } => format!("refuse {}: {because}", self.query(*query)),
             Command::Cancel { query, cluster } => {

@@ -39,6 +39,7 @@ impl Bench {
                 slots: 4,
                 price: Price::default(),
                 killable: true,
+                offer: None,
             };
             bench.does(Event::ClusterWanted(spec));
             bench.does(Event::ClusterReady { cluster: ClusterId(id), generation: Generation(0) });

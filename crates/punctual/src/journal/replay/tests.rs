@@ -31,7 +31,8 @@ pub(in crate::journal) fn play(writer: &mut Writer, queries: u64, policy: Policy
     let policy = Policy { routing: Routing::P2c, ..policy };
     let mut play = Play { dispatcher: Dispatcher::new(7, policy), now: 1_000, next: 0, events: 0, commands: 0 };
     for name in ["blue", "green"] {
-        let spec = Spec { name: name.into(), units: Units(2), slots: 4, price: Price::default(), killable: true };
+        let spec =
+            Spec { name: name.into(), units: Units(2), slots: 4, price: Price::default(), killable: true, offer: None };
         for command in play.happens(writer, Event::ClusterWanted(spec)) {
             if let Command::Start { cluster, generation, .. } = command {
                 play.happens(writer, Event::ClusterReady { cluster, generation });
