@@ -138,7 +138,9 @@ impl Seen {
 
     /// The features that the row holds, or those of its text; zeros if it has neither.
     fn features(&mut self, row: &Row) -> Features {
-        if let Some(Ok(held)) = row.features.as_deref().map(<Features>::try_from) {
+        if let Some(Ok(held)) = row.features.as_deref().map(<Features>::try_from)
+            && held.iter().all(|value| value.is_finite())
+        {
             return held;
         }
         let Some(sql) = &row.sql else { return [0.0; FEATURES] };
@@ -355,8 +357,10 @@ mod tests {
         let text = Row { sql: Some("select 1 from t".into()), ..row(1, "a") };
         let held = Row { features: Some(vec![0.5; FEATURES]), ..text.clone() };
         let short = Row { features: Some(vec![0.5; 3]), ..text.clone() };
-        let seen = seen(&[text, held, short, row(1, "a")]);
+        let no_number = Row { features: Some(vec![f32::NAN; FEATURES]), ..text.clone() };
+        let seen = seen(&[text, held, short, row(1, "a"), no_number]);
         let of = |at: usize| seen.observations[at].features;
+        assert_eq!(of(4), of(0));
         assert_eq!(of(0), features("select 1 from t", None));
         assert_eq!((of(1), of(2), of(3)), ([0.5; FEATURES], of(0), [0.0; FEATURES]));
     }
