@@ -196,7 +196,12 @@ fn one_query_makes_a_model_that_knows_it_and_nothing_is_measured() {
     assert!(trained.out.contains("nothing is measured: no query that finished is set aside"), "{}", trained.out);
     assert!(bench.train("h", "m.model")["test"].is_null());
     let evaluated = bench.run(&["evaluate", "m.model", "h"]);
-    assert!(evaluated.code == 1 && evaluated.err.contains("sets no query aside that finished"), "{}", evaluated.err);
+    assert!(
+        evaluated.code == 1
+            && evaluated.err.contains("no query that finished is set aside (the last fifth of the time)"),
+        "{}",
+        evaluated.err
+    );
     // On more of the same it says what the one took.
     bench.import("more", &log(&sound(10).iter().map(|line| Line { template: 0, ..line.clone() }).collect::<Vec<_>>()));
     assert_eq!(bench.evaluate("m.model", "more")["test"]["n"], 2);
@@ -234,7 +239,12 @@ fn a_history_in_which_nothing_finished_teaches_nothing() {
     bench.import("h", &log(&sound(100)));
     bench.train("h", "m.model");
     let evaluated = bench.run(&["evaluate", "m.model", "cut"]);
-    assert!(evaluated.code == 1 && evaluated.err.contains("sets no query aside that finished"), "{}", evaluated.err);
+    assert!(
+        evaluated.code == 1
+            && evaluated.err.contains("no query that finished is set aside (the last fifth of the time)"),
+        "{}",
+        evaluated.err
+    );
     // One that did is enough to learn from; what was cut off took at least as long.
     let mut but_one = cut;
     but_one[5].status = "ok";

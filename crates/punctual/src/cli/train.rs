@@ -129,7 +129,8 @@ struct Figures {
 pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
     let begun = Instant::now();
-    // Before an hour is spent on one to compare it with.
+    // Before an hour is spent on one that can be neither written nor compared.
+    file::check(&flags.out).map_err(Stop::failed)?;
     let other = flags.against.as_ref().map(|path| file::read(path)).transpose().map_err(Stop::failed)?;
     let fold = flags.aside.fold(flags.seed);
     let (observations, split) =
@@ -175,8 +176,10 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
                 print::line(why)?;
             }
             match &report.test {
-                Some(worth) => print::line(format_args!("{worth}"))?,
-                None if split == Split::None => {}
+                Some(worth) => {
+                    print::line(format_args!("set aside: {}", split.in_words(fold.number)))?;
+                    print::line(format_args!("{worth}"))?;
+                }
                 None => print::line("nothing is measured: no query that finished is set aside")?,
             }
             if let Some(verdict) = &report.contest {
