@@ -113,7 +113,7 @@ fn of_durations(durations: &[&str]) -> Vec<Line> {
 fn durations_that_are_none_are_dropped_and_zero_is_learnt_from_as_next_to_nothing() {
     let bench = Bench::new();
     let wrong = of_durations(&["NaN", "abc", "inf", "1e400", "-inf", "-5", "-0.001", ""]);
-    let nothing = of_durations(&[["0", "0.0", "1e-400"]; 8].as_flattened());
+    let nothing = of_durations([["0", "0.0", "1e-400"]; 8].as_flattened());
     let report = bench.import("h", &log(&[sound(100), wrong.clone(), nothing].concat()));
     assert_eq!((&report["kept"], &report["dropped"]), (&124.into(), &8.into()));
     let reasons = [
