@@ -6,6 +6,7 @@
 //! and a kind, from a cruder cut into words.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -162,13 +163,14 @@ fn read_lexemes(mut lexemes: &[Lexeme<'_>], tag: Tag) -> Statement {
     let mut shape = Shape::new();
     lexemes.iter().for_each(|lexeme| shape.lexeme(lexeme));
     let (fingerprint, shape) = shape.finish();
-    let (mut tables, mut control, mut count) = (Vec::new(), true, 0);
+    let (mut tables, mut control, mut count) = (Tables::default(), true, 0);
     for statement in lexemes.split(|lexeme| lexeme.is(";")).filter(|statement| !statement.is_empty()) {
-        let from = tables.len();
+        let from = tables.names.len();
         tables_of(statement, &mut tables);
-        control &= is_control(statement, &tables[from..]);
+        control &= is_control(statement, &tables.names[from..]);
         count += 1;
     }
+    let mut tables = tables.names;
     tables.truncate(MAX_TABLES);
     let kind = Kind::of(&lexemes.first().map_or(Cow::Borrowed(""), Lexeme::lower));
     Statement { fingerprint, shape, kind, count, tables, tag, control }
@@ -209,9 +211,26 @@ fn read_crudely(text: &str) -> Statement {
     Statement { fingerprint, shape, kind, count: 1, tables: Vec::new(), tag: Tag::default(), control: false }
 }
 
+/// Names of tables in the order in which they are first met, each once. A text of megabytes may name very many, so they
+/// are looked up rather than searched for.
+#[derive(Default)]
+struct Tables {
+    names: Vec<String>,
+    met: BTreeSet<String>,
+}
+
+impl Tables {
+    fn meet(&mut self, name: String) {
+        if !self.met.contains(&name) {
+            self.met.insert(name.clone());
+            self.names.push(name);
+        }
+    }
+}
+
 /// The names after FROM and JOIN, and after commas in a FROM list. A FROM inside a call (`extract(year from d)`)
 /// has no SELECT in its parentheses and is passed over.
-fn tables_of(statement: &[Lexeme<'_>], tables: &mut Vec<String>) {
+fn tables_of(statement: &[Lexeme<'_>], tables: &mut Tables) {
     #[derive(Clone, Copy, Default)]
     struct Level {
         select: bool,
@@ -248,8 +267,8 @@ fn tables_of(statement: &[Lexeme<'_>], tables: &mut Vec<String>) {
             _ if expects && statement[at].is_name() => {
                 let (name, next) = dotted_name(statement, at);
                 let call = statement.get(next).is_some_and(|t| t.is("("));
-                if !call && !ctes.contains(&name) && !tables.contains(&name) {
-                    tables.push(name);
+                if !call && !ctes.contains(&*name) {
+                    tables.meet(name);
                 }
                 expects = false;
                 at = next;
@@ -262,20 +281,24 @@ fn tables_of(statement: &[Lexeme<'_>], tables: &mut Vec<String>) {
 }
 
 /// Names defined by WITH: a word before `AS (`, or before a column list and `AS (`.
-fn cte_names(statement: &[Lexeme<'_>]) -> Vec<String> {
+fn cte_names<'a>(statement: &'a [Lexeme<'a>]) -> BTreeSet<Cow<'a, str>> {
+    let mut names = BTreeSet::new();
     if statement.first().is_none_or(|token| token.lower() != "with") {
-        return Vec::new();
+        return names;
     }
-    let mut names = Vec::new();
+    // The first `)` at or after the last list that was looked at; lists come in order, so it only moves on.
+    let mut closing = 0;
     for at in 1..statement.len().saturating_sub(1) {
         let before = statement[at - 1].lower();
         if statement[at].is_name() && matches!(&*before, "with" | "recursive" | ",") {
             let mut next = at + 1;
             if statement[next].is("(") {
-                next += statement[next..].iter().take_while(|token| !token.is(")")).count() + 1;
+                closing = closing.max(next);
+                closing += statement[closing..].iter().take_while(|token| !token.is(")")).count();
+                next = closing + 1;
             }
             if statement.get(next).is_some_and(|token| token.lower() == "as") {
-                names.push(statement[at].lower().into_owned());
+                names.insert(statement[at].lower());
             }
         }
     }
@@ -352,6 +375,22 @@ mod tests {
         assert_eq!(tables("with w(a) as (select 1 from u), v as (select 2) select * from w, v, t"), "u t");
         assert_eq!(tables("select * from generate_series(1, 3) g, (select 1 from q) s"), "q");
         assert_eq!(tables("delete from t where a in (select b from u)"), "t u");
+    }
+
+    #[test]
+    fn very_many_tables_are_told_apart_in_the_order_in_which_they_are_met() {
+        const MANY: usize = 50_000;
+        let list = |of: &dyn Fn(usize) -> String| (0..MANY).map(of).collect::<Vec<_>>().join(", ");
+        // Each again in the next statement; half of them by names that WITH defines, in lists that are never closed too.
+        let twice = format!("select 1 from {}; select 2 from x, {0}", list(&|at| format!("T{}", at % 30_000)));
+        let first: Vec<String> = (0..MAX_TABLES).map(|at| format!("t{at}")).collect();
+        assert_eq!(Statement::read(&twice).tables, first);
+        let defined = list(&|at| format!("w{at}(a) as (select {at} from u{})", at % 40));
+        let used = list(&|at| format!("w{at} join t{}", at % 20));
+        let found = tables(&format!("with {defined} select 1 from {used}"));
+        let expected = (0..40).map(|at| format!("u{at}")).chain((0..20).map(|at| format!("t{at}")));
+        assert_eq!(found, expected.collect::<Vec<_>>().join(" "));
+        assert_eq!(tables(&format!("with {} select 1 from t", list(&|at| format!("w{at}(a")))), "t");
     }
 
     #[test]

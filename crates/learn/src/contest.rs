@@ -5,14 +5,12 @@
 //! where routing stands. A model is better if its loss is lower and its Q-error at p90 is not much higher: what is better
 //! on average must not be bought with wilder misses.
 
-use punctual_core::predict::model::Model;
 use punctual_core::time::Time;
 
 use crate::accuracy::{Accuracy, Judged};
 use crate::contexts::Sight;
-use crate::evaluation::evaluate;
+use crate::evaluation::Expected;
 use crate::observation::Observation;
-use crate::variant::WHOLE;
 
 /// With fewer queries nothing is said.
 pub const ENOUGH: usize = 30;
@@ -33,14 +31,14 @@ pub struct Contest {
     pub better: Option<bool>,
 }
 
-/// Compares `new` with `old` on the queries of part [`Part::Test`](crate::observation::Part::Test) that finished and
-/// arrived after `after`, the last that `old` may have learnt from.
-pub fn contest(new: &Model, old: &Model, observations: &[Observation], after: Time) -> Contest {
-    let judged = |model: &Model| -> Vec<Judged> {
-        let is_fair = |index: usize| observations[index].finished && observations[index].arrival > after;
-        let said = evaluate(model, observations, &WHOLE);
-        let fair = said.iter().filter(|one| one.sight == Sight::AtArrival && is_fair(one.observation));
-        fair.map(|one| one.model).collect()
+/// Compares what a new model said with what the old one did ([`evaluate`](crate::evaluation::evaluate), of both), over the
+/// queries that finished and arrived after `after`, the last that the old one may have learnt from.
+pub fn contest(new: &[Expected], old: &[Expected], observations: &[Observation], after: Time) -> Contest {
+    let judged = |said: &[Expected]| -> Vec<Judged> {
+        let is_fair = |one: &&Expected| {
+            one.sight == Sight::AtArrival && one.finished && observations[one.observation].arrival > after
+        };
+        said.iter().filter(is_fair).map(|one| one.model).collect()
     };
     let both = [judged(new), judged(old)];
     let loss = both.each_ref().map(|judged| judged.iter().map(loss).sum::<f64>() / judged.len() as f64);

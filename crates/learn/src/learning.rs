@@ -1,13 +1,14 @@
-//! From observations to a model, in two rounds.
+//! From observations to a model, in two rounds, or in six.
 //!
 //! ```text
-//!   round 1   learn from Train, watch Validate:   when to stop, how wide predictions must be
-//!   round 2   learn from both, for as long:       the model
+//!   first   learn from Train, watch Validate:                  when to stop, how wide predictions must be
+//!   (then   watch what was learnt from, by folds:              how wide they must be, where whole clusters are watched)
+//!   last    learn from everything, for as long as the first:   the model
 //! ```
 //!
 //! What is set aside to decide when to stop is a fifth of the data, and mostly queries that nothing else tells about;
-//! so once that is decided, the model learns from all of it. Its width stays that of round 1, where it was measured on
-//! queries that training had not seen.
+//! so once that is decided, the model learns from all of it. Its width is what was measured before that, on queries that
+//! training had not seen ([`folds`](crate::folds)).
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::contexts::{Contexts, Sight, contexts};
 use crate::fallback;
-use crate::fit::{Epoch, FitError, Go, Outcome, Settings, State, Training, outcomes, spread_scale};
+use crate::fit::{Epoch, FitError, Go, Outcome, Settings, State, Training, outcomes, ratios, spread_scale};
+use crate::folds::Folds;
 use crate::observation::{Observation, Part, isolated};
 use crate::stage;
 use crate::variant::{Variant, WHOLE};
@@ -52,7 +54,7 @@ impl Default for Options {
     }
 }
 
-/// Which of the two rounds.
+/// Which rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
     /// Something is set aside to measure on.
@@ -189,19 +191,29 @@ pub fn learn_on(
     if finished < FEWEST {
         return fallback::learn(observations, &isolated);
     }
-    let measured = usable().any(|seen| seen.part == Part::Validate) && usable().any(|seen| seen.part == Part::Train);
-    let mut measure = left.as_ref().and_then(|left| left.measured.clone());
-    if measured && measure.is_none() {
-        let ground = Ground::of(observations, &isolated, |seen| seen.part == Part::Train);
-        let first = ground.train(observations, options, (None, left.take()), watch, keep)?;
-        if first.stopped {
-            return ground.learnt(observations, first);
+    let folds = Folds::of(observations, options.settings.seed);
+    let mut done = left.as_ref().map_or_else(Vec::new, |left| left.done.clone());
+    while done.len() < folds.rounds() {
+        let ground = Ground::of(observations, &isolated, |seen| folds.learns(done.len(), seen));
+        let found = ground.train(observations, options, (&done, left.take()), watch, keep)?;
+        if found.stopped {
+            // The first round's model is the best there is.
+            let first = Trained { stopped: true, ..done.into_iter().next().unwrap_or(found) };
+            let ground = Ground::of(observations, &isolated, |seen| folds.learns(0, seen));
+            return ground.learnt(observations, scales(std::slice::from_ref(&first)), first);
         }
-        measure = Some(first);
+        let weights = if done.is_empty() { found.weights } else { Vec::new() };
+        done.push(Trained { weights, ..found });
     }
     let ground = Ground::of(observations, &isolated, |seen| seen.part != Part::Test);
-    let last = ground.train(observations, options, (measure.as_ref(), left), watch, keep)?;
-    ground.learnt(observations, last)
+    let last = ground.train(observations, options, (&done, left), watch, keep)?;
+    ground.learnt(observations, scales(&done), last)
+}
+
+/// How wide predictions must be before anything has come after a query, and from then on, by what was watched.
+fn scales(done: &[Trained]) -> [f64; 2] {
+    let all = |sight: usize| done.iter().flat_map(|round| &round.ratios[sight]).copied().collect();
+    [0, 1].map(|sight| spread_scale(all(sight)))
 }
 
 /// What queries take alone, as far as the network sees it while it trains: what each run would be expected to take had
@@ -227,8 +239,8 @@ struct Ground<'a, F> {
 /// A training after one of its epochs: all that it takes to go on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unfinished {
-    /// What the first round came to; None: it is not over, or there is none.
-    measured: Option<Trained>,
+    /// What the rounds came to that are over.
+    done: Vec<Trained>,
     /// The best epoch so far.
     best: u32,
     state: State,
@@ -238,8 +250,11 @@ pub struct Unfinished {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Trained {
     hidden: usize,
+    /// Empty where nobody will ask for them.
     weights: Vec<f32>,
-    spread_scales: [f64; 2],
+    /// How many spreads above its median each query ended that was watched: looked at as it arrived, when nothing had come
+    /// after it, and in hindsight, on the last prediction that stands of it.
+    ratios: [Vec<f64>; 2],
     epochs: u32,
     stopped: bool,
 }
@@ -251,13 +266,13 @@ impl<F: Fn(&Observation) -> bool> Ground<'_, F> {
         Ground { isolated, used, stage, known }
     }
 
-    /// Trains on what is used and watches the rest. In the last round, `measured` is what the first came to: it says for
-    /// how many epochs of the same course, and how wide. With `left`, it goes on from there.
+    /// Trains on what is used and watches the rest. After the first round, what that came to says for how many epochs of
+    /// the same course. With `left`, it goes on from there.
     fn train(
         &self,
         observations: &[Observation],
         options: &Options,
-        (measured, left): (Option<&Trained>, Option<Unfinished>),
+        (done, left): (&[Trained], Option<Unfinished>),
         watch: &mut dyn FnMut(Progress) -> Go,
         keep: &mut dyn FnMut(&Unfinished),
     ) -> Result<Trained, LearnError> {
@@ -274,12 +289,13 @@ impl<F: Fn(&Observation) -> bool> Ground<'_, F> {
         let settings = Settings { epochs: options.settings.epochs.max(wanted), ..options.settings };
         let (mut best, mut epochs) = left.as_ref().map_or((1, 0), |left| (left.best, left.state.epoch()));
         let pool = &shown.examples;
+        let decides = if done.is_empty() { validation.clone() } else { Vec::new() };
         let training = match left {
-            Some(left) => Training::resume(pool, train, validation.clone(), shape, settings, left.state),
-            None => Training::new(pool, train, validation.clone(), shape, settings),
+            Some(left) => Training::resume(pool, train, decides, shape, settings, left.state),
+            None => Training::new(pool, train, decides, shape, settings),
         };
         let mut training = training.map_err(LearnError::Fit)?;
-        let all = measured.map_or(settings.epochs, |measured| measured.epochs);
+        let all = done.first().map_or(settings.epochs, |first| first.epochs);
         let mut stopped = false;
         while epochs < all && !stopped {
             let epoch = training.epoch(&mut |done, of| {
@@ -291,23 +307,17 @@ impl<F: Fn(&Observation) -> bool> Ground<'_, F> {
             let Some(epoch) = epoch else { break };
             epochs = epoch.number;
             best = if epoch.best { epoch.number } else { best };
-            keep(&Unfinished { measured: measured.cloned(), best, state: training.state().clone() });
+            keep(&Unfinished { done: done.to_vec(), best, state: training.state().clone() });
             stopped |= watch(Progress::Epoch(round, epoch)) == Go::Stop;
         }
         let net = training.best().map_err(LearnError::Fit)?;
-        let scales = || self.scales(&shown, &validation, &outcomes(&net, &shown.examples, &validation));
-        let spread_scales = measured.map_or_else(scales, |measured| measured.spread_scales);
-        Ok(Trained { hidden, weights: net.weights().to_vec(), spread_scales, epochs: best, stopped })
-    }
-
-    /// How wide predictions must be before anything has come after a query, measured at arrivals, and from then on,
-    /// measured in hindsight: on the last prediction that stands of each.
-    fn scales(&self, shown: &Contexts, validation: &[u32], found: &[Outcome]) -> [f64; 2] {
-        [Sight::AtArrival, Sight::Hindsight].map(|sight| {
+        let found = outcomes(&net, &shown.examples, &validation);
+        let ratios = [Sight::AtArrival, Sight::Hindsight].map(|sight| {
             let in_sight = |index: &u32| shown.about[*index as usize].sight == sight;
-            let of_kind = validation.iter().zip(found).filter(|(index, _)| in_sight(index));
-            spread_scale(&of_kind.map(|(_, outcome)| *outcome).collect::<Vec<_>>())
-        })
+            let of_kind = validation.iter().zip(&found).filter(|(index, _)| in_sight(index));
+            ratios(&of_kind.map(|(_, outcome)| *outcome).collect::<Vec<Outcome>>())
+        });
+        Ok(Trained { hidden, weights: net.weights().to_vec(), ratios, epochs: best, stopped })
     }
 
     fn contexts(&self, observations: &[Observation], seed: u64) -> Contexts {
@@ -317,7 +327,12 @@ impl<F: Fn(&Observation) -> bool> Ground<'_, F> {
         contexts(observations, &expected, known, wanted, &mut Rng::numbered(seed, MOMENTS))
     }
 
-    fn learnt(self, observations: &[Observation], trained: Trained) -> Result<Learnt, LearnError> {
+    fn learnt(
+        self,
+        observations: &[Observation],
+        spread_scales: [f64; 2],
+        trained: Trained,
+    ) -> Result<Learnt, LearnError> {
         let used = |seen: &&Observation| (self.used)(seen);
         let alone = observations.iter().zip(self.isolated).filter(|(seen, alone)| **alone && used(seen));
         let (learnt_from, isolated) = (observations.iter().filter(used).count(), alone.count());
@@ -326,7 +341,7 @@ impl<F: Fn(&Observation) -> bool> Ground<'_, F> {
             known: self.known,
             hidden: trained.hidden as u32,
             weights: trained.weights,
-            spread_scales: trained.spread_scales,
+            spread_scales,
         };
         let model = Model::new(parts).map_err(LearnError::Model)?;
         let kind = Kind::Network;

@@ -10,6 +10,7 @@ pub mod evaluation;
 pub mod examples;
 mod fallback;
 pub mod fit;
+mod folds;
 pub mod learning;
 pub mod observation;
 pub mod reread;

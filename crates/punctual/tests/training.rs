@@ -81,6 +81,13 @@ fn what_cannot_be_learnt_from_or_read_is_said_with_its_reason() {
     assert!(!dir.path().join("m.model").exists());
     let (code, why) = said(&["train", "nowhere", "-o", "m.model"]);
     assert!(code == Some(1) && why.contains("nowhere"), "{why}");
+    for (out, cause) in [("no/m.model", "No such file"), ("h", "is a directory")] {
+        let (code, why) = said(&["train", "h", "-o", out]);
+        assert!(code == Some(1) && why.starts_with(&format!("punctual: cannot write {out}: ")), "{why}");
+        assert!(why.contains(cause) && why.lines().count() == 1, "{why}");
+    }
+    let (code, why) = said(&["train", "log.csv", "-o", "m.model"]);
+    assert!(code == Some(1) && why.contains("log.csv is neither a log of history") && why.contains("import"), "{why}");
     let (code, why) = said(&["train", "h", "-o", "m.model", "--hidden", "17"]);
     assert!(code == Some(2) && why.contains("multiple of 16"), "{why}");
     std::fs::write(dir.path().join("bad.model"), "PNCTMODL\u{2}\0\0\0").expect("a file is written");
@@ -239,4 +246,54 @@ fn a_training_that_was_killed_goes_on_to_the_same_model() {
     let damaged = goes_on(&["--resume"]);
     let why = text(&damaged.stderr);
     assert!(damaged.status.code() == Some(1) && why.contains("m.model.training is damaged"), "{why}");
+}
+
+#[test]
+fn a_training_that_is_interrupted_keeps_the_best_so_far_and_can_go_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    imported(dir.path(), 120);
+    // It would take minutes.
+    let train = ["train", "h", "-o", "m.model", "--split", "none", "--epochs", "1000", "--hidden", "16"];
+    let left = dir.path().join("m.model.training");
+    let mut begun = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    begun.args(train).args(["--format", "json"]).current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let begun = begun.spawn().expect("it starts");
+    while !left.exists() {
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_raw(begun.id() as i32).expect("a process id");
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it hears");
+    let ended = begun.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(0));
+    let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!((report["kind"].as_str(), report["stopped"].as_bool()), (Some("network"), Some(true)));
+    assert!(left.exists(), "what it takes to go on stays");
+    let evaluated = punctual(dir.path(), &["evaluate", "m.model", "h", "--split", "time"]);
+    assert!(evaluated.status.success(), "{}", text(&evaluated.stderr));
+    let said = text(&evaluated.stdout);
+    assert!(said.starts_with("set aside: the last fifth of the time\non "), "{said}");
+}
+
+#[test]
+fn a_model_that_is_damaged_anywhere_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    imported(dir.path(), 60);
+    assert!(punctual(dir.path(), &["train", "h", "-o", "m.model", "--epochs", "1", "--hidden", "16"]).status.success());
+    let whole = std::fs::read(dir.path().join("m.model")).expect("a model");
+    let damaged = |bytes: &[u8]| {
+        std::fs::write(dir.path().join("d.model"), bytes).expect("a file is written");
+        let evaluated = punctual(dir.path(), &["evaluate", "d.model", "h"]);
+        let why = text(&evaluated.stderr);
+        assert!(evaluated.status.code() == Some(1) && why.starts_with("punctual: d.model "), "{why}");
+    };
+    // In its head, at its end, and at places between.
+    for at in (0..24).step_by(5).chain((24..whole.len()).step_by(whole.len() / 7)).chain([whole.len() - 1]) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x40;
+        damaged(&bytes);
+    }
+    for length in [0, 7, 23, 24, whole.len() / 2, whole.len() - 1] {
+        damaged(&whole[..length]);
+    }
+    damaged(&[&whole[..], b"more"].concat());
 }

@@ -34,6 +34,9 @@ const NEWEST: f64 = 0.1;
 /// Residuals beyond this, ln of a factor, count as this: one query that hung must not move its fingerprint for a day.
 const MOST: f64 = 1.0;
 
+/// Times below this count as this, as they do in training: a model says no less.
+const LEAST: f64 = 1e-3;
+
 /// How far one query moves the logarithm of the factor of all widths. A hundred queries in a row that are all covered
 /// make predictions a quarter narrower.
 const PACE: f64 = 0.03;
@@ -78,7 +81,7 @@ impl Corrections {
         seconds: f64,
         finished: bool,
     ) {
-        let residual = math::ln(seconds.max(1e-6)) - predicted.ln_median();
+        let residual = math::ln(seconds.max(LEAST)) - predicted.ln_median();
         if !residual.is_finite() || (!finished && residual <= 0.0) {
             return;
         }

@@ -25,11 +25,15 @@ pub struct Outcome {
     pub bound: bool,
 }
 
-/// The factor of the spread at which the upper quantile covers nine of ten, within [0.25, 4].
-pub fn spread_scale(outcomes: &[Outcome]) -> f64 {
+/// How many spreads above its median each query ended that finished.
+pub fn ratios(outcomes: &[Outcome]) -> Vec<f64> {
     let finished = outcomes.iter().filter(|outcome| !outcome.bound && outcome.spread > 0.0);
-    let mut ratios: Vec<f64> = finished.map(|outcome| (outcome.label - outcome.median) / outcome.spread).collect();
-    ratios.retain(|ratio| ratio.is_finite());
+    let ratios = finished.map(|outcome| (outcome.label - outcome.median) / outcome.spread);
+    ratios.filter(|ratio| ratio.is_finite()).collect()
+}
+
+/// The factor of the spread at which the upper quantile covers nine of ten, within [0.25, 4], from [`ratios`].
+pub fn spread_scale(mut ratios: Vec<f64>) -> f64 {
     if ratios.len() < FEWEST {
         return 1.0;
     }
@@ -49,7 +53,7 @@ mod tests {
     #[test]
     fn nine_of_ten_lie_below_the_scaled_quantile() {
         let outcomes: Vec<Outcome> = (1..=99).map(|i| outcome(f64::from(i) / 50.0)).collect();
-        let scale = spread_scale(&outcomes);
+        let scale = spread_scale(ratios(&outcomes));
         // The 90th of the 99 labels is 1.8, which is 1.6 spreads above the median.
         assert!((scale - 1.6).abs() < 1e-12);
         let covered = outcomes.iter().filter(|o| o.label <= o.median + scale * o.spread + 1e-12).count();
@@ -58,10 +62,11 @@ mod tests {
 
     #[test]
     fn few_or_bounded_or_wild_outcomes_do_not_run_away_with_it() {
-        assert_eq!(spread_scale(&[outcome(9.0); 29]), 1.0);
-        assert_eq!(spread_scale(&[Outcome { bound: true, ..outcome(9.0) }; 100]), 1.0);
-        assert_eq!(spread_scale(&[outcome(99.0); 100]), 4.0);
-        assert_eq!(spread_scale(&[outcome(-99.0); 100]), 0.25);
-        assert_eq!(spread_scale(&[outcome(f64::NAN); 100]), 1.0);
+        let of = |outcomes: &[Outcome]| spread_scale(ratios(outcomes));
+        assert_eq!(of(&[outcome(9.0); 29]), 1.0);
+        assert_eq!(of(&[Outcome { bound: true, ..outcome(9.0) }; 100]), 1.0);
+        assert_eq!(of(&[outcome(99.0); 100]), 4.0);
+        assert_eq!(of(&[outcome(-99.0); 100]), 0.25);
+        assert_eq!(of(&[outcome(f64::NAN); 100]), 1.0);
     }
 }

@@ -25,7 +25,7 @@ mod training;
 #[cfg(test)]
 mod tests;
 
-pub use calibrate::{Outcome, spread_scale};
+pub use calibrate::{Outcome, ratios, spread_scale};
 pub use loss::UPPER;
 pub use predict::{Score, outcomes, score};
 pub use training::{Epoch, FitError, Go, Settings, State, Training};

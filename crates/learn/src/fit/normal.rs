@@ -1,8 +1,11 @@
 //! Inputs on one scale while training; the scale folded into the weights afterwards.
 //!
 //! Features, pair rows and head rows enter the network linearly, so (x − μ)/σ·W is x·(W/σ) − (μ/σ)·W: what was trained
-//! on normalised inputs reads raw ones after its first layers are divided by σ and their biases lowered. A column that
-//! never changes is worth nothing, also if it does one day: nobody has learnt what it means.
+//! on normalised inputs reads raw ones after its first layers are divided by σ and their biases lowered.
+//!
+//! Training says nothing of what a column does beyond the values that it saw, and the smaller σ, the further away in σ
+//! anything else is: a model of one size, or of one query, would answer with its first random weights times thousands
+//! to another. So a column that never changes is not read, and one that hardly does counts as if it did a little.
 
 use std::ops::Range;
 
@@ -12,6 +15,10 @@ use crate::examples::Examples;
 
 /// A column whose standard deviation is below this does not change.
 const STILL: f64 = 1e-6;
+
+/// The least that a standard deviation counts. Columns are logarithms and flags: it is a tenth of a factor of e, and a
+/// flag that one example in a hundred has.
+const LEAST: f64 = 0.1;
 
 /// Mean and 1/σ of each column of a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +41,8 @@ impl<const N: usize> Columns<N> {
             }
         }
         let deviation = squares.map(|s| (s / f64::max(n, 1.0)).sqrt());
-        Columns { mean: mean.map(|m| m as f32), per: deviation.map(|d| if d < STILL { 0.0 } else { 1.0 / d } as f32) }
+        let per = deviation.map(|d| if d < STILL { 0.0 } else { 1.0 / d.max(LEAST) });
+        Columns { mean: mean.map(|m| m as f32), per: per.map(|p| p as f32) }
     }
 
     /// A row on the common scale.

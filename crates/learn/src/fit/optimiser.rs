@@ -41,7 +41,8 @@ pub(super) fn one_cycle(step: u64, steps: u64, peak: f64) -> Rate {
     let top = CLIMB * steps as f64 - 1.0;
     let last = (steps as f64 - 1.0).max(top + 1.0);
     let at = (step as f64).min(last);
-    let (from, to, part) = if at <= top {
+    // Ten steps have no climb: they begin at the top.
+    let (from, to, part) = if at <= top && top > 0.0 {
         ((peak / START, MEMORY.0), (peak, MEMORY.1), at / top)
     } else {
         ((peak, MEMORY.1), (peak / START / FALL, MEMORY.0), (at - top) / (last - top))
@@ -102,7 +103,9 @@ mod tests {
         assert!(rate(50) < rate(99) && rate(500) < rate(99));
         assert!((rate(999) - 8e-9).abs() < 1e-12);
         assert_eq!(rate(5000), rate(999));
-        assert!(one_cycle(0, 1, 1.0).rate.is_finite());
+        for steps in 0..50 {
+            assert!((0..steps + 2).all(|step| (0.0..=1.0).contains(&one_cycle(step, steps, 1.0).rate)), "{steps}");
+        }
     }
 
     #[test]

@@ -42,14 +42,20 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     let (observations, split) = super::train::observations(&flags.history, split, fold)?;
     let judgement = Judgement::of(&model, &observations);
     let Some(worth) = judgement.worth() else {
-        return Err(Stop::failed(format_args!("the split \"{split}\" sets no query aside that finished")));
+        return Err(Stop::failed(format_args!(
+            "no query that finished is set aside ({})",
+            split.in_words(fold.number)
+        )));
     };
     if let Some(path) = &flags.html {
         let html = picture::page(&judgement, &worth, (&flags.model, &flags.history));
         draw(path, &html)?;
     }
     match flags.format {
-        Format::Text => print::line(format_args!("{worth}"))?,
+        Format::Text => {
+            print::line(format_args!("set aside: {}", split.in_words(fold.number)))?;
+            print::line(format_args!("{worth}"))?;
+        }
         Format::Json => print::json(&Report { learnt_from: facts.queries, test: worth })?,
     }
     Ok(0)

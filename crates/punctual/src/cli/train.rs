@@ -17,7 +17,7 @@ use super::aside::Aside;
 use super::progress::Teller;
 use super::{Format, Stop};
 use crate::model::file::{self, Facts};
-use crate::model::report::{Worth, worth};
+use crate::model::report::{Judgement, Worth};
 use crate::model::seen::{Fold, Seen, Split};
 use crate::model::unfinished;
 use crate::{history, print};
@@ -90,6 +90,23 @@ struct Report<'a> {
     contest: Option<Verdict>,
 }
 
+impl std::fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (model, learnt_from) = (self.model.display(), counted(self.learnt_from as u64, "query", "queries"));
+        write!(f, "{model} learnt from {learnt_from} ({} of them alone)", self.isolated)?;
+        if self.kind == Kind::Network {
+            write!(f, " in {}", counted(self.epochs.into(), "epoch", "epochs"))?;
+        }
+        let stopped = if self.stopped { ", stopped early" } else { "" };
+        write!(f, ", {:.0} s{stopped}", self.seconds)
+    }
+}
+
+/// `1 query`, `2 queries`
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Whether the model is better than another.
 #[derive(Serialize)]
 struct Verdict {
@@ -112,7 +129,8 @@ struct Figures {
 pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
     let begun = Instant::now();
-    // Before an hour is spent on one to compare it with.
+    // Before an hour is spent on one that can be neither written nor compared.
+    file::check(&flags.out).map_err(Stop::failed)?;
     let other = flags.against.as_ref().map(|path| file::read(path)).transpose().map_err(Stop::failed)?;
     let fold = flags.aside.fold(flags.seed);
     let (observations, split) =
@@ -134,6 +152,7 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
         split: split.record(fold.number),
     };
     file::write(&flags.out, &learnt.model, &facts).map_err(Stop::failed)?;
+    let judgement = Judgement::of(&learnt.model, &observations);
     let report = Report {
         model: &flags.out,
         kind: learnt.kind,
@@ -142,28 +161,26 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
         epochs: learnt.epochs,
         stopped: learnt.stopped,
         seconds: begun.elapsed().as_secs_f64(),
-        test: worth(&learnt.model, &observations),
+        test: judgement.worth(),
         contest: other.map(|(model, facts)| {
-            Verdict::of(&contest(&learnt.model, &model, &observations, Time::from_micros(facts.newest)))
+            let other = Judgement::of(&model, &observations);
+            let newest = Time::from_micros(facts.newest);
+            Verdict::of(&contest(judgement.expected(), other.expected(), &observations, newest))
         }),
     };
     match flags.format {
         Format::Json => print::json(&report)?,
         Format::Text => {
-            let stopped = if report.stopped { ", stopped early" } else { "" };
-            print::line(format_args!(
-                "{} learnt from {} queries ({} of them alone) in {} epochs, {:.0} s{stopped}",
-                flags.out.display(),
-                report.learnt_from,
-                report.isolated,
-                report.epochs,
-                report.seconds
-            ))?;
+            print::line(format_args!("{report}"))?;
             if let Some(why) = modest(report.kind) {
                 print::line(why)?;
             }
-            if let Some(worth) = &report.test {
-                print::line(format_args!("{worth}"))?;
+            match &report.test {
+                Some(worth) => {
+                    print::line(format_args!("set aside: {}", split.in_words(fold.number)))?;
+                    print::line(format_args!("{worth}"))?;
+                }
+                None => print::line("nothing is measured: no query that finished is set aside")?,
             }
             if let Some(verdict) = &report.contest {
                 print::line(&verdict.because)?;

@@ -148,7 +148,11 @@ impl fmt::Display for HistoryError {
             HistoryError::Occupied { dir } => write!(f, "there is something in {} already", dir.display()),
             HistoryError::NoHistory { dir } => write!(f, "there is no history in {}", dir.display()),
             HistoryError::NotHistory { file } => {
-                write!(f, "{} is neither a log of history nor a Parquet file", file.display())
+                let file = file.display();
+                write!(
+                    f,
+                    "{file} is neither a log of history nor a Parquet file; punctual import makes a history of other logs"
+                )
             }
             HistoryError::Version { file, found, known } => {
                 write!(f, "{} has format version {found}; this build reads version {known}", file.display())

@@ -247,7 +247,7 @@ impl Import<'_> {
     fn take(&mut self, verdict: Verdict, open: &mut Open) -> Result<(), ImportError> {
         match verdict {
             Verdict::Keep(row) => {
-                self.report.keep(&row);
+                self.report.kept += 1;
                 let backwards = row.arrival < open.latest.0 && row.cluster == open.latest.1;
                 self.report.backwards += u64::from(backwards);
                 open.latest = (row.arrival, row.cluster.clone());
@@ -281,7 +281,9 @@ impl Import<'_> {
         let mut rows = sorter.finish().map_err(spilt)?;
         let mut written = 0u64;
         for row in rows.by_ref() {
-            bulk.push(row.map_err(spilt)?)?;
+            let row = row.map_err(spilt)?;
+            report.count(&row);
+            bulk.push(row)?;
             written += 1;
             if written.is_multiple_of(TURN) {
                 let (records, kept) = (report.records, report.kept);

@@ -76,9 +76,8 @@ impl Report {
         Report { profile, out: out.to_owned(), ..Report::default() }
     }
 
-    /// Counts a row that was kept.
-    pub(crate) fn keep(&mut self, row: &Row) {
-        self.kept += 1;
+    /// Takes note of a row that goes into history.
+    pub(crate) fn count(&mut self, row: &Row) {
         *self.statuses.entry(row.status.map_or("unknown", |status| status.name())).or_default() += 1;
         let (first, last) = self.span.unwrap_or((row.arrival, row.ended));
         self.span = Some((first.min(row.arrival), last.max(row.ended)));

@@ -103,6 +103,14 @@ pub fn to_bytes(model: &Model, facts: &Facts) -> Vec<u8> {
     bytes
 }
 
+/// Says beforehand why a model could not be written to `path`, so that nobody learns for an hour in vain.
+///
+/// # Errors
+/// If it could not.
+pub fn check(path: &Path) -> Result<(), FileError> {
+    whole::check(path).map_err(|cause| FileError::Io { doing: "write", path: path.to_owned(), cause })
+}
+
 /// Writes a model to `path`, over what is there.
 ///
 /// # Errors

@@ -65,6 +65,24 @@ impl Split {
     }
 }
 
+impl Split {
+    /// What is set aside, in words.
+    pub fn in_words(&self, fold: u64) -> String {
+        match self {
+            Split::Column => "the rows whose column split says test".to_owned(),
+            Split::Run => format!("one cluster in five, whole (fold {fold})"),
+            Split::Time => "the last fifth of the time".to_owned(),
+            Split::Tail => "the last fifth of each cluster's queries".to_owned(),
+            Split::Random => format!("one query in five (fold {fold})"),
+            Split::None => "nothing".to_owned(),
+            Split::Named(patterns) => {
+                let patterns: Vec<String> = patterns.iter().map(Pattern::to_string).collect();
+                format!("the clusters called {}, whole", patterns.join(", "))
+            }
+        }
+    }
+}
+
 /// What the record of a split by name begins with; its patterns follow, one a line.
 const NAMED: &str = "named\n";
 
@@ -138,7 +156,9 @@ impl Seen {
 
     /// The features that the row holds, or those of its text; zeros if it has neither.
     fn features(&mut self, row: &Row) -> Features {
-        if let Some(Ok(held)) = row.features.as_deref().map(<Features>::try_from) {
+        if let Some(Ok(held)) = row.features.as_deref().map(<Features>::try_from)
+            && held.iter().all(|value| value.is_finite())
+        {
             return held;
         }
         let Some(sql) = &row.sql else { return [0.0; FEATURES] };
@@ -175,12 +195,11 @@ impl Seen {
         match split {
             Split::Column => self.by_column()?,
             Split::Run => self.by_run(fold),
-            Split::Time => self.by_time(|_| true),
-            Split::Tail => {
-                (0..self.clusters.len() as u32).for_each(|cluster| self.by_time(|seen| seen.cluster == cluster));
-            }
+            // What decides is chosen as what is measured on: queries that nothing has been learnt from of their time.
+            Split::Time => [Part::Test, Part::Validate].into_iter().for_each(|part| self.newest(false, part)),
+            Split::Tail => [Part::Test, Part::Validate].into_iter().for_each(|part| self.newest(true, part)),
             Split::Random => self.by_chance(fold),
-            Split::None => {}
+            Split::None => self.newest(false, Part::Validate),
             Split::Named(patterns) => self.by_name(patterns, fold)?,
         }
         if self.observations.iter().all(|seen| seen.part != Part::Validate) && *split != Split::Column {
@@ -245,14 +264,22 @@ impl Seen {
         order.into_iter().map(|(_, cluster)| cluster).collect()
     }
 
-    /// Sets aside the last fifth of those that are `among`.
-    fn by_time(&mut self, among: impl Fn(&Observation) -> bool) {
-        let mut arrivals: Vec<Time> =
-            self.observations.iter().filter(|seen| among(seen)).map(|seen| seen.arrival).collect();
-        arrivals.sort();
-        let Some(from) = arrivals.get(arrivals.len() - arrivals.len() / ONE_IN as usize) else { return };
-        for seen in self.observations.iter_mut().filter(|seen| among(seen) && seen.arrival >= *from) {
-            seen.part = Part::Test;
+    /// Gives a part the last fifth of the time of what may be learnt from: of all, or of each cluster.
+    fn newest(&mut self, by_cluster: bool, part: Part) {
+        let group = |seen: &Observation| if by_cluster { seen.cluster as usize } else { 0 };
+        let mut arrivals: Vec<Vec<Time>> = vec![Vec::new(); self.clusters.len().max(1)];
+        for seen in self.observations.iter().filter(|seen| seen.part == Part::Train) {
+            arrivals[group(seen)].push(seen.arrival);
+        }
+        let from = |mut of_group: Vec<Time>| {
+            of_group.sort_unstable();
+            of_group.get(of_group.len() - of_group.len() / ONE_IN as usize).copied()
+        };
+        let from: Vec<Option<Time>> = arrivals.into_iter().map(from).collect();
+        for seen in self.observations.iter_mut().filter(|seen| seen.part == Part::Train) {
+            if from[group(seen)].is_some_and(|from| seen.arrival >= from) {
+                seen.part = part;
+            }
         }
     }
 
@@ -355,8 +382,10 @@ mod tests {
         let text = Row { sql: Some("select 1 from t".into()), ..row(1, "a") };
         let held = Row { features: Some(vec![0.5; FEATURES]), ..text.clone() };
         let short = Row { features: Some(vec![0.5; 3]), ..text.clone() };
-        let seen = seen(&[text, held, short, row(1, "a")]);
+        let no_number = Row { features: Some(vec![f32::NAN; FEATURES]), ..text.clone() };
+        let seen = seen(&[text, held, short, row(1, "a"), no_number]);
         let of = |at: usize| seen.observations[at].features;
+        assert_eq!(of(4), of(0));
         assert_eq!(of(0), features("select 1 from t", None));
         assert_eq!((of(1), of(2), of(3)), ([0.5; FEATURES], of(0), [0.0; FEATURES]));
     }
@@ -395,17 +424,21 @@ mod tests {
     }
 
     #[test]
-    fn the_last_fifth_of_the_time_and_a_fifth_of_the_rest_are_set_aside() {
+    fn the_last_fifth_of_the_time_is_set_aside_and_the_last_of_the_rest_is_watched() {
         let rows: Vec<Row> = (0..1_000).rev().map(|at| row(at, "a")).collect();
         let observations = seen(&rows).split(&Split::Time, FOLD).unwrap();
         let count = |part| observations.iter().filter(|seen| seen.part == part).count();
         assert_eq!(count(Part::Test), 200);
         assert!(observations[..200].iter().all(|seen| seen.part == Part::Test));
-        assert!((130..190).contains(&count(Part::Validate)), "{}", count(Part::Validate));
+        assert!(count(Part::Validate) == 160 && observations[200..360].iter().all(|seen| seen.part == Part::Validate));
+        let none = seen(&rows).split(&Split::None, FOLD).unwrap();
+        assert!(none.iter().enumerate().all(|(at, seen)| (seen.part == Part::Validate) == (at < 200)));
         let two: Vec<Row> = (0..100).map(|at| row(at, if at < 60 { "a" } else { "b" })).collect();
         let tails = seen(&two).split(&Split::Tail, FOLD).unwrap();
         let tested = tails.iter().enumerate().filter(|(_, seen)| seen.part == Part::Test).map(|(at, _)| at);
         assert!(tested.eq((48..60).chain(92..100)));
+        let watched = tails.iter().enumerate().filter(|(_, seen)| seen.part == Part::Validate).map(|(at, _)| at);
+        assert!(watched.eq((39..48).chain(86..92)));
         let random = seen(&rows).split(&Split::Random, FOLD).unwrap();
         let tested = random.iter().filter(|seen| seen.part == Part::Test).count();
         assert!((160..240).contains(&tested), "{tested}");

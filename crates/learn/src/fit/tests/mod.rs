@@ -145,7 +145,7 @@ fn what_even_sharing_gets_wrong_is_learnt() {
     let net = training.best().expect("sound weights");
     let (_, validation) = split(&pool);
     let found = outcomes(&net, &pool, &validation);
-    let scale = spread_scale(&found);
+    let scale = spread_scale(ratios(&found));
     let learnt = score(&found, scale);
     let based = |outcome: (&Outcome, &u32)| Outcome {
         median: f64::from(pool.examples[*outcome.1 as usize].base),

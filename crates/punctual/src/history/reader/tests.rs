@@ -182,9 +182,13 @@ fn what_is_no_history_is_named() {
         (
             "a.txt",
             b"hello there, this is no history".as_slice(),
-            "a.txt is neither a log of history nor a Parquet file",
+            "a.txt is neither a log of history nor a Parquet file; punctual import makes a history of other logs",
         ),
-        ("empty", b"", "empty is neither a log of history nor a Parquet file"),
+        (
+            "empty",
+            b"",
+            "empty is neither a log of history nor a Parquet file; punctual import makes a history of other logs",
+        ),
         ("cut.parquet", b"PAR1 and then nothing", "cut.parquet: "),
         ("new.log", b"PNCTHIST\x09\0\0\0", "new.log has format version 9; this build reads version 1"),
     ] {

@@ -181,6 +181,11 @@ impl Judgement {
         Judgement { expected, sizes }
     }
 
+    /// What was expected of each query, at arrival and in hindsight.
+    pub fn expected(&self) -> &[Expected] {
+        &self.expected
+    }
+
     /// Those that finished, in one sight.
     fn finished(&self, sight: Sight) -> impl Iterator<Item = &Expected> {
         self.expected.iter().filter(move |one| one.sight == sight && one.finished)
@@ -241,11 +246,6 @@ impl Judgement {
             coverage_p90_of_all: [covered, covered + bounded.n as f64 * (1.0 - bounded.above_upper) / all],
         })
     }
-}
-
-/// Judges a model on the part of the observations that is set aside; None if there is none that finished.
-pub fn worth(model: &Model, observations: &[Observation]) -> Option<Worth> {
-    Judgement::of(model, observations).worth()
 }
 
 fn grouped<K: Ord>(judged: impl Iterator<Item = (K, Judged)>) -> BTreeMap<K, InSight> {

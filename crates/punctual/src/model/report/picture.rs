@@ -116,10 +116,16 @@ fn errors(judgement: &Judgement, page: &mut Page) {
         };
         plot.line(places.map(|share| (quantile(errors, share).exp(), share)), class, *colour);
     }
-    let caption = "At arrival. Further to the left is better; what is off by more than a factor of 100 is at the edge. \
-                   Published predictions may know more than could be known at arrival.";
+    let caption = "At arrival. Further to the left is better; what is off by more than a factor of 100 is at the edge.";
+    let published = estimates.iter().any(|(_, name, _)| name == table::name(Rival::Published));
+    let more = if published { " Published predictions may know more than could be known at arrival." } else { "" };
     let legend: Vec<(Colour, String)> = estimates.into_iter().map(|(colour, name, _)| (colour, name)).collect();
-    page.plot("Q-error beside other estimates", caption, &plot.svg("distribution of the Q-error"), &legend);
+    page.plot(
+        "Q-error beside other estimates",
+        &format!("{caption}{more}"),
+        &plot.svg("distribution of the Q-error"),
+        &legend,
+    );
 }
 
 fn calibration(judgement: &Judgement, page: &mut Page) {

@@ -110,8 +110,8 @@ impl Figures {
 }
 
 /// What stands above the rows.
-pub const HEADING: &str = "\
-                                   in hindsight: Q-error     below       at arrival: Q-error     below
+pub const HEADING: &str =
+    "                                   in hindsight: Q-error     below       at arrival: Q-error     below
                                 p50      p90      p95       p90       p50      p90      p95       p90";
 
 impl fmt::Display for Step {
