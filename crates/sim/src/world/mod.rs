@@ -18,6 +18,7 @@ mod clients;
 mod conditions;
 pub mod sharing;
 mod sites;
+pub mod warehouse;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
