@@ -24,7 +24,7 @@ pub(super) struct Flags {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// How many times the warehouse is tried
-    #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     tries: u32,
     /// What chance begins with
     #[arg(long, default_value_t = 0)]

@@ -48,14 +48,14 @@ pub struct Knobs {
 /// What is not searched for: a unit of Redshift Serverless has 16 GB; what does not fit is written once and read once;
 /// and nothing that was measured is faster than 0.15 s.
 const GIVEN: (f64, f64, f64) = (16.0, 2.0, 0.15);
-/// Where each may lie; the third is how far a try goes. With still fewer slots the runs would come out a little closer
-/// (rms of the means' logarithms 0.24 instead of 0.28): one that starts nearly everything alone explains overload well,
-/// but is no cluster on which queries meet. What is said of heavier loads hardly depends on it.
+/// Where each may lie; the third is how far a try goes. With still fewer slots the runs would come out a little closer: a
+/// cluster that runs nearly everything alone explains overload well, but is none on which queries meet. What is said of
+/// heavier loads hardly depends on it.
 const RANGES: [(f64, f64, f64); 8] = [
     (0.2, 30.0, 0.5),
     (1.0, 90.0, 0.5),
     (1.0, 12.0, 0.4),
-    (0.5, 2.0, 0.3),
+    (0.4, 2.0, 0.3),
     (0.3, 0.7, 0.1),
     (0.02, 20.0, 0.4),
     (0.3, 200.0, 0.6),

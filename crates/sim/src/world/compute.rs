@@ -116,13 +116,11 @@ mod tests {
 
     #[test]
     fn a_cluster_is_cold_when_it_starts_and_warm_when_it_has_worked() {
-        let quiet = Table::shipped().parameters;
-        let quiet = crate::world::warehouse::Parameters { noise: 0.0, ..quiet };
         let mut table = Table::shipped().clone();
-        table.parameters = quiet;
+        table.parameters.noise = 0.0;
         let make = Make::Warehouse { table: Arc::new(table), seed: 1 };
         let work = Work { cpu: Span::ZERO, most_units: 1 };
-        let mut took = |cluster: &mut Compute, from: u64| {
+        let took = |cluster: &mut Compute, from: u64| {
             let from = Time::ZERO + Span::from_secs(from);
             cluster.arrive(from, QueryId(1), work, Template::new(55));
             loop {
