@@ -1,3 +1,5 @@
+//! What a fit promises, on measurements that a warehouse of ours has made up.
+
 use punctual_core::id::Units;
 
 use super::compare::latencies;

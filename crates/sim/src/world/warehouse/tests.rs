@@ -1,3 +1,5 @@
+//! The warehouse by hand: small numbers, whose ends can be worked out on paper.
+
 use proptest::prelude::*;
 
 use super::*;
