@@ -8,7 +8,7 @@
 //!
 //! Latencies are looked at to fit, never to simulate: [`compare()`] takes a table, the arrivals and nothing else that was
 //! measured. Fitting knows no run: what is fitted is a work profile for each template, from how it fared
-//! [alone](mod@alone), and eight parameters that are the same for all templates, sizes and loads.
+//! [alone](mod@alone), and nine parameters that are the same for all templates, sizes and loads.
 
 pub mod alone;
 pub mod compare;

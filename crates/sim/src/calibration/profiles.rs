@@ -37,7 +37,7 @@ pub(super) fn fit(clues: &[Vec<Clue>], knobs: &Knobs, parameters: &Parameters, l
     // Of a template without any clue only its tables are known.
     let typical = super::median(&mut cpu).unwrap_or(1.0);
     let unseen = |(template, profile): (Template, Option<Profile>)| {
-        profile.unwrap_or_else(|| knobs.profile(typical, 0.0, UNITS[UNITS.len() - 1], like.profile(template).tables))
+        profile.unwrap_or_else(|| knobs.profile(typical, 0.0, UNITS[UNITS.len() - 1], like.profile(template)))
     };
     Template::all().zip(known).map(unseen).collect()
 }
@@ -75,7 +75,7 @@ impl Search<'_> {
     fn with_work(&self, clues: &[Clue], unlike: f64, units: f64) -> Profile {
         let mut cpu = 16.0;
         for _ in 0..6 {
-            let profile = self.knobs.profile(cpu, unlike, units, self.like.tables);
+            let profile = self.knobs.profile(cpu, unlike, units, self.like);
             let (mut off, mut weight) = (0.0, 0.0);
             for clue in clues {
                 // What is faster than a start-up says little about the work.
@@ -86,7 +86,7 @@ impl Search<'_> {
             }
             cpu *= math::exp(off / weight);
         }
-        self.knobs.profile(cpu, unlike, units, self.like.tables)
+        self.knobs.profile(cpu, unlike, units, self.like)
     }
 
     fn misfit(&self, clues: &[Clue], profile: &Profile) -> f64 {

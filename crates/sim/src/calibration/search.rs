@@ -1,6 +1,6 @@
 //! The handful of parameters with which simulated runs come closest to the measured ones.
 //!
-//! Each try sets all eight, fits the templates' profiles to them ([`profiles`](super::profiles)), simulates every run
+//! Each try sets all nine, fits the templates' profiles to them ([`profiles`](super::profiles)), simulates every run
 //! with its own arrivals, and looks at how far means and 90 % quantiles are off, as logarithms of ratios. A mean that is
 //! off by a factor of two or more counts for much more than two that are off by half of it. Tries are drawn around the
 //! best so far, first widely, then closely; from a seed, so the same measurements give the same table.
@@ -13,7 +13,7 @@ use super::alone::medians;
 use super::compare::{Comparison, compare, within};
 use super::evidence::{Clue, clues};
 use super::{Measured, profiles};
-use crate::world::warehouse::{Parameters, Profile, Table, Tables};
+use crate::world::warehouse::{Parameters, Profile, Table};
 
 /// How a search goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Knobs {
     pub memory: f64,
     /// … and the power of the work with which that grows.
     pub growth: f64,
+    /// As in [`Parameters`].
+    pub compile: f64,
 }
 
 /// What is not searched for: a unit of Redshift Serverless has 16 GB; what does not fit is written once and read once;
@@ -51,7 +53,7 @@ const GIVEN: (f64, f64, f64) = (16.0, 2.0, 0.15);
 /// Where each may lie; the third is how far a try goes. With still fewer slots the runs would come out a little closer: a
 /// cluster that runs nearly everything alone explains overload well, but is none on which queries meet. What is said of
 /// heavier loads hardly depends on it.
-const RANGES: [(f64, f64, f64); 8] = [
+const RANGES: [(f64, f64, f64); 9] = [
     (0.2, 30.0, 0.5),
     (1.0, 90.0, 0.5),
     (1.0, 12.0, 0.4),
@@ -60,6 +62,7 @@ const RANGES: [(f64, f64, f64); 8] = [
     (0.02, 20.0, 0.4),
     (0.3, 200.0, 0.6),
     (0.05, 1.2, 0.4),
+    (0.3, 4.0, 0.3),
 ];
 /// Runs are simulated with this many seeds; more would steady what chance makes of a run near its limit.
 const SEEDS: u64 = 2;
@@ -75,15 +78,16 @@ impl Knobs {
         reading: 0.9,
         memory: 2.7,
         growth: 0.77,
+        compile: 1.5,
     };
 
-    fn values(&self) -> [f64; 8] {
-        let Knobs { bandwidth, cache, cold, slots, noise, reading, memory, growth } = *self;
-        [bandwidth, cache, cold, slots, noise, reading, memory, growth]
+    fn values(&self) -> [f64; 9] {
+        let Knobs { bandwidth, cache, cold, slots, noise, reading, memory, growth, compile } = *self;
+        [bandwidth, cache, cold, slots, noise, reading, memory, growth, compile]
     }
 
-    fn of([bandwidth, cache, cold, slots, noise, reading, memory, growth]: [f64; 8]) -> Knobs {
-        Knobs { bandwidth, cache, cold, slots, noise, reading, memory, growth }
+    fn of([bandwidth, cache, cold, slots, noise, reading, memory, growth, compile]: [f64; 9]) -> Knobs {
+        Knobs { bandwidth, cache, cold, slots, noise, reading, memory, growth, compile }
     }
 
     /// Another try near this one: one knob is turned far, or all a little.
@@ -103,14 +107,14 @@ impl Knobs {
 
     fn parameters(&self) -> Parameters {
         let (memory, spill, start_up) = GIVEN;
-        let Knobs { bandwidth, cache, cold, slots, noise, .. } = *self;
-        Parameters { bandwidth, memory, cache, cold, spill, slots, noise, start_up }
+        let Knobs { bandwidth, cache, cold, slots, noise, compile, .. } = *self;
+        Parameters { bandwidth, memory, cache, cold, spill, slots, noise, start_up, compile }
     }
 
-    /// A template with this much CPU work. `unlike` is the logarithm of how much more memory it keeps than others.
-    pub(super) fn profile(&self, cpu: f64, unlike: f64, most_units: f64, tables: Tables) -> Profile {
+    /// A template with this much CPU work, and for the rest like another. `unlike` is the logarithm of how much more memory it keeps than others.
+    pub(super) fn profile(&self, cpu: f64, unlike: f64, most_units: f64, like: Profile) -> Profile {
         let memory = self.memory * math::pow(cpu, self.growth) * math::exp(unlike);
-        Profile { cpu, io: self.reading * cpu, memory, most_units, tables }
+        Profile { cpu, io: self.reading * cpu, memory, most_units, ..like }
     }
 }
 
@@ -155,9 +159,9 @@ fn table(clues: &[Vec<Clue>], knobs: &Knobs, like: &Table) -> Table {
 }
 
 fn rounded(parameters: Parameters) -> Parameters {
-    let Parameters { bandwidth, cache, cold, slots, noise, .. } = parameters;
-    let [bandwidth, cache, cold, slots, noise] = [bandwidth, cache, cold, slots, noise].map(digits);
-    Parameters { bandwidth, cache, cold, slots, noise, ..parameters }
+    let Parameters { bandwidth, cache, cold, slots, noise, compile, .. } = parameters;
+    let [bandwidth, cache, cold, slots, noise, compile] = [bandwidth, cache, cold, slots, noise, compile].map(digits);
+    Parameters { bandwidth, cache, cold, slots, noise, compile, ..parameters }
 }
 
 /// Three significant digits: more are not known.

@@ -4,7 +4,8 @@
 //! then makes progress at a rate that is set by what is scarcest for it among those that run ([`rates`]). Two things
 //! make a cluster slower than the sum of its queries. What they keep in memory together may exceed what there is;
 //! then everyone writes part of its own to disk and reads it again, the larger the excess the larger the part. And
-//! tables that the cluster has not read lately come from afar ([`cache`]); a new cluster has read none.
+//! tables that the cluster has not read lately come from afar ([`cache`]). A new cluster has read none, and has yet to
+//! compile each query.
 //!
 //! ```text
 //!                arrives           gets a slot       start-up over                      ends
@@ -53,6 +54,8 @@ pub struct Warehouse {
     slots: usize,
     seed: u64,
     cache: Cache,
+    /// A bit for each template that it has compiled.
+    compiled: u128,
     clock: Time,
     running: Vec<Running>,
     waiting: VecDeque<(QueryId, Profile)>,
@@ -86,6 +89,7 @@ impl Warehouse {
             slots: parameters.slots_of(units),
             seed,
             cache: Cache::cold(units * parameters.cache),
+            compiled: 0,
             clock: Time::ZERO,
             running: Vec::new(),
             waiting: VecDeque::new(),
@@ -183,7 +187,8 @@ impl Warehouse {
         while self.running.len() < self.slots
             && let Some((query, profile)) = self.waiting.pop_front()
         {
-            self.running.push(self.begun(query, profile));
+            let begun = self.begun(query, profile);
+            self.running.push(begun);
         }
         self.set_rates();
         let clock = self.clock;
@@ -195,16 +200,19 @@ impl Warehouse {
         self.next_change = self.running.iter().map(next).min();
     }
 
-    fn begun(&self, query: QueryId, profile: Profile) -> Running {
+    fn begun(&mut self, query: QueryId, profile: Profile) -> Running {
         let here = self.cache.share(profile.tables);
         let read = profile.io * (here + self.parameters.cold * (1.0 - here));
+        let text = profile.template.map_or(0, |template| 1u128 << template.index());
+        let compile = if text & !self.compiled != 0 { self.parameters.compile } else { 0.0 };
+        self.compiled |= text;
         let mut rng = Rng::numbered(self.seed ^ LUCK, query.0.wrapping_add(1 << 33));
         Running {
             query,
             profile,
             reading: read / self.parameters.bandwidth,
             luck: math::exp(self.parameters.noise * rng.normal()),
-            begins: self.clock + Span::from_secs_f64(self.parameters.start_up),
+            begins: self.clock + Span::from_secs_f64(self.parameters.start_up + compile),
             remaining: WHOLE,
             rate: 0,
         }

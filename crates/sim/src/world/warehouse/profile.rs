@@ -49,6 +49,8 @@ pub struct Profile {
     pub most_units: f64,
     /// What it reads from.
     pub tables: Tables,
+    /// Which query it is, if it is one of those: a cluster compiles each once.
+    pub template: Option<Template>,
 }
 
 impl Profile {
@@ -60,6 +62,7 @@ impl Profile {
             memory: 0.0,
             most_units: f64::from(work.most_units.max(1)),
             tables: Tables::NONE,
+            template: None,
         }
     }
 }
@@ -83,6 +86,8 @@ pub struct Parameters {
     pub noise: f64,
     /// Seconds that pass before a query begins to work, whatever the size.
     pub start_up: f64,
+    /// Seconds that pass besides when a cluster sees a query for the first time.
+    pub compile: f64,
 }
 
 impl Parameters {

@@ -57,7 +57,7 @@ static SHIPPED: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// The names of the parameters, as they are written.
-const NAMES: [&str; 8] = ["bandwidth", "memory", "cache", "cold", "spill", "slots", "noise", "start_up"];
+const NAMES: [&str; 9] = ["bandwidth", "memory", "cache", "cold", "spill", "slots", "noise", "start_up", "compile"];
 /// The line above the templates.
 const HEADING: &str = "template,cpu,io,memory,most_units,tables";
 
@@ -94,11 +94,11 @@ impl Table {
             };
             known.ok_or(Unreadable::Line(at + 1))?;
         }
-        let [bandwidth, memory, cache, cold, spill, slots, noise, start_up] = all(parameters, NAMES)?;
+        let [bandwidth, memory, cache, cold, spill, slots, noise, start_up, compile] = all(parameters, NAMES)?;
         let missing = |at: usize| Unreadable::Template(at as u32 + 1);
         let profiles = profiles.into_iter().enumerate().map(|(at, profile)| profile.ok_or(missing(at)));
         Ok(Table {
-            parameters: Parameters { bandwidth, memory, cache, cold, spill, slots, noise, start_up },
+            parameters: Parameters { bandwidth, memory, cache, cold, spill, slots, noise, start_up, compile },
             profiles: profiles.collect::<Result<_, _>>()?,
         })
     }
@@ -134,6 +134,7 @@ fn profile(number: &str, rest: &[&str]) -> Option<(usize, Profile)> {
         memory: amount(memory)?,
         most_units,
         tables: Tables::parse(tables.trim())?,
+        template: Some(template),
     };
     Some((template.index(), profile))
 }
@@ -141,13 +142,14 @@ fn profile(number: &str, rest: &[&str]) -> Option<(usize, Profile)> {
 /// As [`parse`](Table::parse) reads it.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parameters { bandwidth, memory, cache, cold, spill, slots, noise, start_up } = self.parameters;
-        for (name, value) in NAMES.iter().zip([bandwidth, memory, cache, cold, spill, slots, noise, start_up]) {
+        let Parameters { bandwidth, memory, cache, cold, spill, slots, noise, start_up, compile } = self.parameters;
+        for (name, value) in NAMES.iter().zip([bandwidth, memory, cache, cold, spill, slots, noise, start_up, compile])
+        {
             writeln!(f, "warehouse,{name},{value}")?;
         }
         writeln!(f, "{HEADING}")?;
         for (template, profile) in Template::all().zip(&self.profiles) {
-            let Profile { cpu, io, memory, most_units, tables } = profile;
+            let Profile { cpu, io, memory, most_units, tables, .. } = profile;
             let number = template.number();
             writeln!(f, "{number},{cpu},{io},{memory},{most_units},{}", tables.names())?;
         }

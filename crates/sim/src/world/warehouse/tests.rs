@@ -14,6 +14,7 @@ const PLAIN: Parameters = Parameters {
     slots: 2.0,
     noise: 0.0,
     start_up: 0.0,
+    compile: 0.0,
 };
 
 fn at(ms: u64) -> Time {
@@ -21,7 +22,7 @@ fn at(ms: u64) -> Time {
 }
 
 fn cpu(seconds: f64) -> Profile {
-    Profile { cpu: seconds, io: 0.0, memory: 0.0, most_units: 64.0, tables: Tables::NONE }
+    Profile { cpu: seconds, io: 0.0, memory: 0.0, most_units: 64.0, tables: Tables::NONE, template: None }
 }
 
 fn store_sales(cpu: f64, io: f64) -> Profile {
@@ -62,6 +63,14 @@ fn a_new_cluster_is_cold_and_a_second_query_finds_what_the_first_has_read() {
     // Three times 8 GB at 4 GB/s; then 8 GB.
     let queries = [(0, store_sales(1.0, 8.0)), (10_000, store_sales(1.0, 8.0))];
     assert_eq!(on(4, PLAIN, &queries), [(0, 6_000), (1, 12_000)]);
+}
+
+#[test]
+fn a_query_is_compiled_once() {
+    let parameters = Parameters { compile: 1.5, start_up: 0.5, ..PLAIN };
+    let [one, other] = [1, 2].map(|number| Profile { template: Template::new(number), ..cpu(4.0) });
+    let queries = [(0, one), (10_000, one), (20_000, other), (30_000, cpu(4.0))];
+    assert_eq!(on(4, parameters, &queries), [(0, 3_000), (1, 11_500), (2, 23_000), (3, 31_500)]);
 }
 
 #[test]
@@ -137,7 +146,8 @@ fn the_ends_of_a_busy_hour_are_the_same_on_every_machine() {
     let queries = (0..99u32).map(|number| {
         let tables = Tables::parse(names[number as usize % names.len()]).expect("known tables");
         let size = f64::from(number * 37 % 50);
-        let profile = Profile { cpu: size, io: 0.3 * size, memory: 2.0 * size, most_units: 3.0 + size, tables };
+        let profile =
+            Profile { cpu: size, io: 0.3 * size, memory: 2.0 * size, most_units: 3.0 + size, tables, template: None };
         (u64::from(number) * 2_000, profile)
     });
     let ends = ends(&mut warehouse, &queries.collect::<Vec<_>>());
