@@ -114,13 +114,15 @@ pub enum Kind {
 /// A warehouse that answers after the time that a model says.
 ///
 /// A statement's work comes from its text: `/* punctual: work=1.5s */` is one and a half seconds of one unit
-/// alone; without such a comment it is 100 ms.
+/// alone, `/* tpcds:42 */` is that query of TPC-DS; without such a comment it is 100 ms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Simulated {
-    /// Statements that make progress at the same time; more wait in order. At least 1.
+    /// Statements that make progress at the same time, without a warehouse; more wait in order. At least 1.
     pub slots: u32,
+    /// It works as the simulated warehouse does, with slots of its own, and knows the queries of TPC-DS.
+    pub warehouse: bool,
     /// Real seconds for each simulated second: 0.1 runs ten times as fast.
     pub time_scale: f64,
-    /// Reserved for models with chance in them; processor sharing has none.
+    /// That of the chance in a warehouse's executions; processor sharing has none.
     pub seed: u64,
 }

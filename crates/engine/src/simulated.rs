@@ -1,8 +1,11 @@
 //! The simulated twin: the same wire, and answers after the time that a model says.
 //!
-//! The world is the one that simulations use, processor sharing over the cluster's units with a limit on slots
-//! ([`Sharing`]), driven by the real clock. So a fleet larger than the machine can stand behind a live gateway,
-//! and what it does is what a simulation of it would do.
+//! The world is the one that simulations use, driven by the real clock: processor sharing over the cluster's units with a
+//! limit on slots ([`Sharing`]), or the simulated warehouse, which knows what the queries of TPC-DS ask for. So
+//! a fleet larger than the machine can stand behind a live gateway, and what it does is what a simulation of it would do.
+//!
+//! A statement says in a comment what it is: `/* tpcds:42 */` is the 42nd query of TPC-DS, `/* punctual: work=1.5s */` so much
+//! work of one unit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,7 +17,9 @@ use pgwire::api::results::{DataRowEncoder, FieldInfo};
 use punctual_core::id::{QueryId, Units};
 use punctual_core::tag::parse_span;
 use punctual_core::time::{Span, Time};
+use punctual_sim::world::compute::{Compute, Make};
 use punctual_sim::world::sharing::{Sharing, Work};
+use punctual_sim::world::warehouse::{Table, Template};
 use sqlparser::ast::{SetExpr, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::tokenizer::{Token, Tokenizer, Whitespace};
@@ -43,7 +48,7 @@ pub(crate) struct Warehouse {
 }
 
 struct World {
-    sharing: Sharing,
+    compute: Compute,
     next: u64,
     waiting: HashMap<QueryId, oneshot::Sender<()>>,
 }
@@ -62,20 +67,24 @@ pub(crate) enum Planned {
     Activity,
     /// A query with this much work.
     Work(Span),
+    /// A query of TPC-DS.
+    Template(Template),
 }
 
 impl Warehouse {
     /// An idle warehouse. To be called on a runtime, where its clock will tick.
     pub(crate) fn new(model: Simulated, size: u32) -> Arc<Warehouse> {
+        let compute = match model.warehouse {
+            true => {
+                Make::Warehouse { table: Arc::new(Table::shipped().clone()), seed: model.seed }.cluster(Units(size))
+            }
+            false => Compute::Sharing(Sharing::new(Units(size), model.slots)),
+        };
         let warehouse = Arc::new(Warehouse {
             size,
             time_scale: model.time_scale,
             born: Instant::now(),
-            world: Mutex::new(World {
-                sharing: Sharing::new(Units(size), model.slots),
-                next: 0,
-                waiting: HashMap::new(),
-            }),
+            world: Mutex::new(World { compute, next: 0, waiting: HashMap::new() }),
             changed: Notify::new(),
             activity: Arc::new(Activity::default()),
         });
@@ -84,14 +93,12 @@ impl Warehouse {
     }
 
     /// A statement comes, and is gone when the second value is dropped.
-    fn arrive(self: &Arc<Self>, work: Span) -> (oneshot::Receiver<()>, Stay) {
+    fn arrive(self: &Arc<Self>, work: Work, template: Option<Template>) -> (oneshot::Receiver<()>, Stay) {
         let (sender, receiver) = oneshot::channel();
         let mut world = self.world();
         let query = QueryId(world.next);
         world.next += 1;
-        // A statement can use every unit: the model's own shape of speed-up is its work.
-        let work = Work { cpu: work, most_units: self.size };
-        world.sharing.arrive(self.now(), query, work);
+        world.compute.arrive(self.now(), query, work, template);
         world.waiting.insert(query, sender);
         drop(world);
         self.changed.notify_one();
@@ -126,7 +133,7 @@ impl Drop for Stay {
     fn drop(&mut self) {
         let mut world = self.warehouse.world();
         if world.waiting.remove(&self.query).is_some() {
-            world.sharing.leave(self.warehouse.now(), self.query);
+            world.compute.leave(self.warehouse.now(), self.query);
             drop(world);
             self.warehouse.changed.notify_one();
         }
@@ -138,13 +145,13 @@ async fn tick(warehouse: Weak<Warehouse>) {
     while let Some(warehouse) = warehouse.upgrade() {
         let next = {
             let mut world = warehouse.world();
-            let finished = world.sharing.finished(warehouse.now());
+            let finished = world.compute.finished(warehouse.now());
             for query in finished {
                 if let Some(sender) = world.waiting.remove(&query) {
                     let _ = sender.send(());
                 }
             }
-            world.sharing.next()
+            world.compute.next()
         };
         let end = async {
             match next {
@@ -191,7 +198,7 @@ impl Session {
         let (sender, receiver) = mpsc::channel(BACKLOG);
         let warehouse = self.warehouse.clone();
         let ticket = match planned {
-            Ok(Planned::Work(_)) => Some(warehouse.activity.admit()),
+            Ok(Planned::Work(_) | Planned::Template(_)) => Some(warehouse.activity.admit()),
             _ => None,
         };
         let seen = ticket.as_ref().map_or_else(Weak::new, Arc::downgrade);
@@ -227,9 +234,10 @@ async fn answer(
             row.encode_field(&0_i64)?;
             row.encode_field(&i64::from(warehouse.size))?;
         }
-        Planned::Work(work) => {
+        Planned::Work(_) | Planned::Template(_) => {
             let began = warehouse.now();
-            let (finished, stay) = warehouse.arrive(work);
+            let (work, template) = work(planned, warehouse.size);
+            let (finished, stay) = warehouse.arrive(work, template);
             finished.await.map_err(|_| Failure::panicked("waiting for the simulated end"))?;
             drop(stay);
             row.encode_field(&"simulated")?;
@@ -240,6 +248,20 @@ async fn answer(
     chunk.push(&row.take_row())?;
     let _ = sender.send(Ok(Piece::Rows(chunk))).await;
     Ok(())
+}
+
+/// What a statement asks for: as work alone, where the cluster knows nothing else.
+fn work(planned: Planned, size: u32) -> (Work, Option<Template>) {
+    match planned {
+        Planned::Template(template) => {
+            let profile = Table::shipped().profile(template);
+            let most_units = profile.most_units.clamp(1.0, f64::from(u32::MAX)) as u32;
+            (Work { cpu: Span::from_secs_f64(profile.cpu), most_units }, Some(template))
+        }
+        // A statement can use every unit: the model's own shape of speed-up is its work.
+        Planned::Work(work) => (Work { cpu: work, most_units: size }, None),
+        Planned::Ping | Planned::Activity => (Work { cpu: Span::ZERO, most_units: size }, None),
+    }
 }
 
 fn columns(planned: Planned, format: &Format) -> Columns {
@@ -253,7 +275,7 @@ fn columns(planned: Planned, format: &Format) -> Columns {
             ("memory_limit", Type::INT8),
             ("threads", Type::INT8),
         ],
-        Planned::Work(_) => &[("cluster", Type::TEXT), ("seconds", Type::FLOAT8)],
+        Planned::Work(_) | Planned::Template(_) => &[("cluster", Type::TEXT), ("seconds", Type::FLOAT8)],
     };
     let column = |(at, (name, datatype)): (usize, &(&str, Type))| {
         // A client that describes one shape and asks for the formats of another gets text.
@@ -270,8 +292,8 @@ fn plan(query: &Query) -> Result<Planned, Failure> {
     if query.explain.is_some() {
         return Err(Failure::new(SqlState::FeatureNotSupported, "a simulated cluster has no plans to explain"));
     }
-    if let Some(work) = hinted_work(&query.text)? {
-        return Ok(Planned::Work(work));
+    if let Some(planned) = hinted(&query.text)? {
+        return Ok(planned);
     }
     if query.text.to_ascii_lowercase().contains("punctual_engine.activity") {
         return Ok(Planned::Activity);
@@ -286,21 +308,33 @@ fn plan(query: &Query) -> Result<Planned, Failure> {
     Ok(if asks_nothing { Planned::Ping } else { Planned::Work(DEFAULT_WORK) })
 }
 
-/// The work that a comment asks for: `/* punctual: work=1.5s */`.
-fn hinted_work(text: &str) -> Result<Option<Span>, Failure> {
+/// What a comment says that a statement is.
+fn hinted(text: &str) -> Result<Option<Planned>, Failure> {
     for token in tokens(text) {
         let Token::Whitespace(Whitespace::MultiLineComment(comment)) = token else { continue };
+        if let Some(number) = comment.trim().strip_prefix("tpcds:") {
+            let template = number.trim().parse().ok().and_then(Template::new);
+            return template.map(|template| Some(Planned::Template(template))).ok_or_else(|| {
+                let message = format!("TPC-DS has no such query: {}", number.trim());
+                Failure::new(SqlState::InvalidParameterValue, message).hint("Write a number from 1 to 99.")
+            });
+        }
         let Some(pairs) = comment.trim().strip_prefix("punctual:") else { continue };
-        for (key, value) in pairs.split(',').filter_map(|pair| pair.split_once('=')) {
-            if key.trim() == "work" {
-                return parse_span(value.trim().trim_matches('\'')).map(Some).ok_or_else(|| {
-                    let message = format!("the comment's work is not a duration: {}", value.trim());
-                    Failure::new(SqlState::InvalidParameterValue, message).hint("Write it like 250ms, 1.5s or 2m.")
-                });
-            }
+        if let Some(work) = hinted_work(pairs)? {
+            return Ok(Some(Planned::Work(work)));
         }
     }
     Ok(None)
+}
+
+/// The work among what a comment sets: `class=etl, work=1.5s`.
+fn hinted_work(pairs: &str) -> Result<Option<Span>, Failure> {
+    let mut pairs = pairs.split(',').filter_map(|pair| pair.split_once('='));
+    let Some((_, value)) = pairs.find(|(key, _)| key.trim() == "work") else { return Ok(None) };
+    parse_span(value.trim().trim_matches('\'')).map(Some).ok_or_else(|| {
+        let message = format!("the comment's work is not a duration: {}", value.trim());
+        Failure::new(SqlState::InvalidParameterValue, message).hint("Write it like 250ms, 1.5s or 2m.")
+    })
 }
 
 /// The highest `$n` in a text.
@@ -334,14 +368,18 @@ mod tests {
 
     /// A hundred simulated seconds in a real one.
     fn session(slots: u32, size: u32) -> Session {
-        let model = Simulated { slots, time_scale: 0.01, seed: 0 };
+        let model = Simulated { slots, time_scale: 0.01, seed: 0, warehouse: false };
         Session::new(Warehouse::new(model, size))
     }
 
     /// How many simulated seconds a statement took.
     async fn took(session: &Session, work: Span) -> f64 {
+        took_planned(session, Planned::Work(work)).await
+    }
+
+    async fn took_planned(session: &Session, planned: Planned) -> f64 {
         let began = session.warehouse.now();
-        let mut running = session.execute_planned(Planned::Work(work), Output::default());
+        let mut running = session.execute_planned(planned, Output::default());
         let mut rows = 0;
         loop {
             match running.next().await.unwrap() {
@@ -365,6 +403,15 @@ mod tests {
         assert_eq!(planned("/* punctual: work=long */ select 1"), Err("22023"));
     }
 
+    #[test]
+    fn a_query_of_tpcds_is_named_by_its_number() {
+        let named = Template::new(42).map(Planned::Template);
+        assert_eq!(planned("/* tpcds:42 */ select 1").ok(), named);
+        assert_eq!(planned("select /* punctual: class=etl */ * from t /* tpcds: 42 */").ok(), named);
+        assert_eq!(planned("/* tpcds:100 */ select 1"), Err("22023"));
+        assert_eq!(planned("/* tpcds:x */ select 1"), Err("22023"));
+    }
+
     #[tokio::test]
     async fn two_statements_share_the_units() {
         let session = session(10, 2);
@@ -375,11 +422,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_warehouse_works_off_what_queries_of_tpcds_ask_for() {
+        let model = Simulated { slots: 1, time_scale: 0.001, seed: 0, warehouse: true };
+        let session = Session::new(Warehouse::new(model, 32));
+        let light = Template::new(52).map(Planned::Template).unwrap();
+        let heavy = Template::new(78).map(Planned::Template).unwrap();
+        // On a cluster of this size one takes less than a second, the other about twenty; real time only adds.
+        assert!(took_planned(&session, light).await > 0.1);
+        assert!(took_planned(&session, heavy).await > 5.0);
+    }
+
+    #[tokio::test]
     async fn one_that_leaves_makes_room() {
         let session = session(1, 1);
         let for_ever = Planned::Work(Span::from_secs(1_000_000));
         let leaving = session.execute_planned(for_ever, Output::default());
-        while session.warehouse.world().sharing.running() == 0 {
+        while session.warehouse.world().compute.running() == 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(session.warehouse.activity.counts().running, 1);

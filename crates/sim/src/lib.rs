@@ -9,11 +9,13 @@
 //! - [`run`](mod@run): the loop; [`outcome`]: what came of it
 //! - [`journal`]: the same events again, from a checkpoint
 //! - [`study`]: what starting a cluster would change
+//! - [`calibration`]: the simulated warehouse against measurements
 //! - [`scenario`]: thousands of small random runs, with everything checked that must hold
 //!
 //! A run is a function of its seeds: no clock, no entropy, no iteration in an order that differs.
 
 pub mod agenda;
+pub mod calibration;
 pub mod journal;
 pub mod outcome;
 pub mod run;

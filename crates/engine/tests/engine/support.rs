@@ -257,7 +257,7 @@ pub(crate) fn serve() {
     let Some(socket) = variable("ENGINE_SOCKET") else { return };
     let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
     let kind = match variable("ENGINE_SIMULATED") {
-        Some(_) => Kind::Simulated(Simulated { slots: 4, time_scale: 0.01, seed: 1 }),
+        Some(_) => Kind::Simulated(Simulated { slots: 4, time_scale: 0.01, seed: 1, warehouse: false }),
         None => Kind::Embedded {
             tables: variable("ENGINE_TABLES")
                 .filter(|tables| !tables.is_empty())

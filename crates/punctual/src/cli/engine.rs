@@ -42,6 +42,13 @@ pub(super) struct Flags {
     /// Answer when a simulated cluster would, without any data
     #[arg(long, conflicts_with = "tables")]
     simulated: bool,
+    /// A simulated cluster of the warehouse that `punctual reproduce world` shows: it has slots, memory, I/O and a cache of
+    /// its own, and knows the queries of TPC-DS by a comment, say /* tpcds:42 */
+    #[arg(long, requires = "simulated")]
+    warehouse: bool,
+    /// What the chance of a simulated warehouse begins with
+    #[arg(long, default_value_t = 0, requires = "warehouse")]
+    seed: u64,
     /// Queries that a simulated cluster runs at once; more wait
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     slots: u32,
@@ -68,7 +75,12 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
         (None, None) => return Err(Stop::usage("--socket-dir or --listen is needed")),
     };
     let kind = match flags.simulated {
-        true => Kind::Simulated(Simulated { slots: flags.slots, time_scale: 1.0 / flags.time_scale, seed: 0 }),
+        true => Kind::Simulated(Simulated {
+            slots: flags.slots,
+            warehouse: flags.warehouse,
+            time_scale: 1.0 / flags.time_scale,
+            seed: flags.seed,
+        }),
         false => Kind::Embedded {
             tables: flags.tables.clone(),
             threads_per_unit: flags.threads_per_unit,

@@ -3,12 +3,14 @@
 //! Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 141 nobody reads the output any more.
 
 mod aside;
+mod calibrate;
 pub mod check;
 mod demo;
 mod engine;
 mod evaluate;
 mod explain;
 mod import;
+mod measured;
 mod progress;
 mod replay;
 mod reproduce;
@@ -58,6 +60,8 @@ enum Command {
     /// Make the papers' tables again on a history
     #[command(subcommand)]
     Reproduce(reproduce::What),
+    /// Fit the simulated warehouse to measurements
+    Calibrate(calibrate::Flags),
     /// Run one cluster (what the gateway starts as a child process)
     Engine(engine::Flags),
 }
@@ -85,6 +89,7 @@ pub fn main() -> ExitCode {
         Ok(Command::Train(flags)) => train::run(&flags),
         Ok(Command::Evaluate(flags)) => evaluate::run(&flags),
         Ok(Command::Reproduce(what)) => reproduce::run(&what),
+        Ok(Command::Calibrate(flags)) => calibrate::run(&flags),
         Ok(Command::Engine(flags)) => engine::run(&flags),
         Err(said) => say(&said),
     };

@@ -1,5 +1,7 @@
 //! `punctual reproduce`: the papers' tables again, ours beside them.
 
+mod world;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +30,8 @@ pub(super) enum What {
     Predictor(Predictor),
     /// What an arrival costs while none ends, one step each against all read again: AutoSLO's Figure 7b
     Arrivals(Arrivals),
+    /// The simulated warehouse beside measured runs
+    World(world::Flags),
 }
 
 #[derive(Debug, Args)]
@@ -83,6 +87,7 @@ pub(super) fn run(what: &What) -> Result<u8, Stop> {
     match what {
         What::Predictor(flags) => predictor(flags),
         What::Arrivals(flags) => arrivals(flags),
+        What::World(flags) => world::run(flags),
     }
 }
 

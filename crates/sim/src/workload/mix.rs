@@ -150,6 +150,7 @@ fn draw_ask(share: &Share, index: usize, rng: &mut Rng) -> Ask {
         fingerprint: Fingerprint(index as u64),
         kind: Kind::Select,
         work: Work { cpu: share.size.draw(rng), most_units: share.most_units },
+        template: None,
     }
 }
 

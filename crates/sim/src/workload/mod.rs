@@ -2,9 +2,14 @@
 //!
 //! A workload is any iterator of arrivals: a recorded trace is a vector's, a generated one is [`generate`]'s, which
 //! spreads a [`Mix`] of queries over the instants of a [`Pattern`]. Nothing is drawn before it is asked for.
+//!
+//! For a simulated warehouse there are the queries of TPC-DS: [`Templates`] spreads a weighted choice of them over a
+//! pattern, [`trace()`] takes them from a list, and a [`Day`] from counts by hour.
 
+mod day;
 mod instants;
 mod mix;
+mod templates;
 
 use punctual_core::fingerprint::Fingerprint;
 use punctual_core::id::{ClassId, SessionId};
@@ -12,9 +17,12 @@ use punctual_core::statement::Kind;
 use punctual_core::time::{Span, Time};
 
 use crate::world::sharing::Work;
+use crate::world::warehouse::Template;
 
+pub use day::Day;
 pub use instants::{Batched, Instants, Pattern, Phase, Spread};
 pub use mix::{Mix, Share, Size};
+pub use templates::{Asked, Templates, trace};
 
 /// A client sends a query, and the rest of its transaction if that opens one.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +51,8 @@ pub struct Ask {
     pub kind: Kind,
     /// What it takes.
     pub work: Work,
+    /// Which query of TPC-DS it is, if it is one: in a simulated warehouse that says what it takes.
+    pub template: Option<Template>,
 }
 
 /// A query that follows another one.

@@ -1,8 +1,7 @@
 //! The simulator's stand-in for clients, engines and providers: a plain world.
 //!
-//! It carries out the dispatcher's commands and tells it what came of them. Clusters share themselves among their
-//! queries as [`Sharing`](sharing::Sharing) says; everything else is a delay and a probability of
-//! [`Conditions`]. It decides nothing that the dispatcher decides, and it believes nothing: a query that is sent to a
+//! It carries out the dispatcher's commands and tells it what came of them. Clusters work queries off as
+//! [`compute`] says; everything else is a delay and a probability of [`Conditions`]. It decides nothing that the dispatcher decides, and it believes nothing: a query that is sent to a
 //! cluster that is not there bounces.
 //!
 //! ```text
@@ -15,9 +14,11 @@
 //! hears of what is no longer so.
 
 mod clients;
+pub mod compute;
 mod conditions;
 pub mod sharing;
 mod sites;
+pub mod warehouse;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -29,6 +30,7 @@ use crate::agenda::Agenda;
 use crate::workload::Arrival;
 
 use clients::{Client, Sent};
+use compute::Make;
 use conditions::Chance;
 use sites::Site;
 
@@ -38,6 +40,7 @@ pub use conditions::Conditions;
 #[derive(Clone, Debug)]
 pub struct World {
     conditions: Conditions,
+    make: Make,
     chance: Chance,
     agenda: Agenda<Due>,
     /// Reports that have reached the dispatcher's door.
@@ -89,6 +92,7 @@ impl World {
         }
         World {
             conditions,
+            make: Make::Sharing,
             chance: Chance::new(seed),
             agenda,
             inbox: VecDeque::new(),
@@ -98,6 +102,12 @@ impl World {
             gone: BTreeSet::new(),
             queries: 0,
         }
+    }
+
+    /// The same world with clusters of another kind.
+    #[must_use]
+    pub fn of(self, make: Make) -> World {
+        World { make, ..self }
     }
 
     /// What the world is like.

@@ -6,7 +6,7 @@ use punctual_core::id::{ClusterId, Generation, QueryId};
 use punctual_core::query::SqlState;
 use punctual_core::time::{Span, Time};
 
-use super::sharing::Sharing;
+use super::compute::Compute;
 use super::{Due, World};
 
 /// A cluster as it really is.
@@ -14,7 +14,7 @@ use super::{Due, World};
 pub(super) struct Site {
     generation: Generation,
     up: bool,
-    sharing: Sharing,
+    compute: Compute,
     /// Queries there, whether or not anyone still waits for their end.
     here: Vec<QueryId>,
     /// Those of them that were told to stop and do not.
@@ -31,10 +31,9 @@ const DIVISION_BY_ZERO: SqlState = SqlState(*b"22012");
 impl World {
     /// A provider is asked to start a cluster.
     pub(super) fn start(&mut self, cluster: ClusterId, generation: Generation, spec: &Spec, now: Time) {
-        // The engine takes all that it is sent: that there is not too much of it is for the dispatcher to see to.
-        let sharing = Sharing::new(spec.units, u32::MAX);
+        let compute = self.make.cluster(spec.units);
         self.sites
-            .insert(cluster, Site { generation, up: false, sharing, here: Vec::new(), burning: Vec::new(), change: 0 });
+            .insert(cluster, Site { generation, up: false, compute, here: Vec::new(), burning: Vec::new(), change: 0 });
         let more = match self.conditions.start_more {
             Span::ZERO => Span::ZERO,
             mean => Span::from_secs_f64(self.chance.starts.exponential(mean.secs_f64())),
@@ -91,11 +90,11 @@ impl World {
     /// A query reaches the cluster that it was sent to, if that is still there and takes it.
     pub(super) fn reaches(&mut self, query: QueryId, cluster: ClusterId, now: Time) {
         let Some(sent) = self.sent.get(&query) else { return };
-        let work = sent.ask.work;
+        let (work, template) = (sent.ask.work, sent.ask.template);
         let bounces = self.chance.strikes(self.conditions.bounces);
         match self.sites.get_mut(&cluster).filter(|site| site.up && !bounces) {
             Some(site) => {
-                site.sharing.arrive(now, query, work);
+                site.compute.arrive(now, query, work, template);
                 site.here.push(query);
                 self.changed(cluster);
             }
@@ -106,7 +105,7 @@ impl World {
     /// What a cluster has finished by now is reported, if anyone waits for it.
     pub(super) fn ends(&mut self, cluster: ClusterId, change: u64, now: Time) {
         let Some(site) = self.sites.get_mut(&cluster).filter(|site| site.change == change) else { return };
-        let finished = site.sharing.finished(now);
+        let finished = site.compute.finished(now);
         site.here.retain(|query| !finished.contains(query));
         let (generation, burned) = (site.generation, !site.burning.is_empty());
         site.burning.retain(|query| !finished.contains(query));
@@ -134,7 +133,7 @@ impl World {
                 let generation = site.generation;
                 self.tell(Event::ClusterBurns { cluster, generation, burns: true }, now);
             }
-        } else if site.sharing.leave(now, query) {
+        } else if site.compute.leave(now, query) {
             site.here.retain(|other| *other != query);
             self.changed(cluster);
             self.report_end(query, Outcome::Failed { sqlstate: QUERY_CANCELED, rows: 0, bytes: 0 }, now);
@@ -147,7 +146,7 @@ impl World {
             return;
         }
         let Some(site) = self.sites.get_mut(&cluster) else { return };
-        if site.sharing.leave(now, query) {
+        if site.compute.leave(now, query) {
             site.here.retain(|other| *other != query);
             self.changed(cluster);
             self.tell(Event::Bounced { query, cluster }, now);
@@ -165,7 +164,7 @@ impl World {
     fn changed(&mut self, cluster: ClusterId) {
         let Some(site) = self.sites.get_mut(&cluster) else { return };
         site.change += 1;
-        if let Some(at) = site.sharing.next() {
+        if let Some(at) = site.compute.next() {
             self.agenda.add(at, Due::Ends { cluster, change: site.change });
         }
     }
