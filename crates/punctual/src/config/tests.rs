@@ -136,12 +136,12 @@ fn unknown_keys_and_tables_are_refused_with_the_nearest_right_one() {
         expect_test::expect![[r#"
             punctual.toml:2:9: listen: there is no such table; it belongs in [gateway]
             punctual.toml:3:10: polcy: there is no such table; did you mean [policy]?
-            punctual.toml:4:10: zebra: there is no such table; there are [gateway], [history], [journal], [prediction], [policy], [[class]], [[cluster]]
+            punctual.toml:4:10: zebra: there is no such table; there are [gateway], [history], [journal], [prediction], [policy], [scaling], [[class]], [[cluster]]
             punctual.toml:6:9: policy.max_wating: there is no such key; did you mean `max_waiting`?
             punctual.toml:7:9: policy.slots: there is no such key; it belongs in [[cluster]]
-            punctual.toml:8:9: policy.colour: there is no such key; there are `routing`, `violation_target`, `max_waiting`, `wait_limit`, `control_slots`, `pin_idle`, `cancel_grace`, `drain_limit`, `start_limit`, `retry_first`, `retry_most`, `decisions_kept`, `max_clusters`
+            punctual.toml:8:9: policy.colour: there is no such key; there are `routing`, `counting`, `violation_target`, `max_waiting`, `wait_limit`, `control_slots`, `pin_idle`, `cancel_grace`, `drain_limit`, `start_limit`, `retry_first`, `retry_most`, `decisions_kept`, `max_clusters`
             punctual.toml:11:20: class "etl".match[1].usr: there is no such key; did you mean `user`?
-            punctual.toml:15:9: cluster "a"."a b": there is no such key; there are `name`, `kind`, `size`, `slots`, `price_per_unit_hour`, `minimum_billed`, `tables`, `tpch`, `tpcds`, `threads_per_unit`, `memory_per_unit`, `time_scale`, `address`, `user`, `password_env`, `password_file`, `database`
+            punctual.toml:15:9: cluster "a"."a b": there is no such key; there are `name`, `kind`, `size`, `slots`, `price_per_unit_hour`, `minimum_billed`, `keep`, `initial`, `tables`, `tpch`, `tpcds`, `threads_per_unit`, `memory_per_unit`, `time_scale`, `address`, `user`, `password_env`, `password_file`, `database`
             punctual.toml:16:9: cluster "a".slot: there is no such key; did you mean `slots`?
             punctual.toml:17:9: cluster "a".password: there is no such key; secrets do not belong in this file: use `password_env` or `password_file`
         "#]],
@@ -173,7 +173,7 @@ fn wrong_types_are_refused_with_the_right_one() {
         expect_test::expect![[r#"
             punctual.toml:2:19: history: it is not a table; write [history]
             punctual.toml:3:19: gateway: it is written as a list; write [gateway]
-            punctual.toml:5:19: policy.routing: it is a bare number; write one of "round_robin", "least_outstanding", "p2c"
+            punctual.toml:5:19: policy.routing: it is a bare number; write one of "round_robin", "least_outstanding", "p2c", "slo", "slo_stage"
             punctual.toml:6:23: policy.max_waiting: it is a text; write a whole number from 0 to 1000000
             punctual.toml:7:22: policy.wait_limit: it is a bare number; write a number and its unit (us, ms, s, m, h, d), as in "30s"
             punctual.toml:8:28: policy.violation_target: it is a text; write a number from 0 to 1
