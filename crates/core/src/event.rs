@@ -102,6 +102,8 @@ pub enum Event {
     /// Latencies are predicted by this model from now on. It must have been
     /// [provided](crate::Dispatcher::provide) before.
     ModelAdopted(ModelId),
+    /// An operator wants to know whether anything should be started, whatever triggers say.
+    ScalingWanted,
     /// A study of what to start is done.
     StudyDone {
         /// Which.

@@ -51,7 +51,7 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             routing: Routing::LeastOutstanding,
-            counting: Counting::Median,
+            counting: Counting::Expected,
             classes: Class::built_in(),
             violation_target: 0.05,
             max_waiting: 1_000,

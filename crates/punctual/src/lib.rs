@@ -10,6 +10,7 @@ pub mod config;
 pub mod demo;
 pub mod door;
 pub mod driver;
+pub mod experiment;
 pub mod gateway;
 pub mod history;
 pub mod http;

@@ -209,6 +209,7 @@ impl Dispatcher {
             Event::ShutdownWanted { within } => self.shut_down(within),
             Event::PolicyAdopted(policy) => self.adopt(*policy),
             Event::ModelAdopted(model) => self.model_adopted(model),
+            Event::ScalingWanted => self.scale_asked(commands),
             Event::StudyDone { study, answer } => self.study_done(study, answer, commands),
             Event::Woke => {}
         }

@@ -266,7 +266,22 @@ impl Dispatcher {
             }
         };
         // After a start that came to nothing, what it was to relieve goes on for a while.
-        let Some(because) = because.filter(|_| self.now >= self.scaler.changed) else { return };
+        if let Some(because) = because.filter(|_| self.now >= self.scaler.changed) {
+            self.select(because, commands);
+        }
+    }
+
+    /// Someone wants the fleet looked at.
+    pub(super) fn scale_asked(&mut self, commands: &mut Vec<Command>) {
+        if self.policy.scaling.mode == Mode::Off || self.scaler.in_flight.is_some() || self.shutdown.is_some() {
+            return self.makes_no_sense();
+        }
+        self.select(Because::Asked, commands);
+    }
+
+    /// What is to be started?
+    fn select(&mut self, because: Because, commands: &mut Vec<Command>) {
+        let rules = &self.policy.scaling;
         match rules.selector {
             Selector::None => {}
             Selector::AddCluster | Selector::Vertical if self.predicting.is_some() && !rules.offers.is_empty() => {

@@ -48,6 +48,11 @@ impl Routing {
         }
     }
 
+    /// True if it goes by what a model predicts; without one it is as [`Routing::LeastOutstanding`].
+    pub const fn predicts(self) -> bool {
+        matches!(self, Routing::Slo | Routing::SloStage)
+    }
+
     /// The policy of that name.
     pub fn named(name: &str) -> Option<Routing> {
         Routing::ALL.into_iter().find(|routing| routing.name() == name)

@@ -224,6 +224,8 @@ pub enum Because {
     },
     /// So many queries run or wait.
     Outstanding(u32),
+    /// Someone asked.
+    Asked,
     /// No cluster was there, and a query came.
     NoCluster,
     /// A study found it best.
@@ -264,6 +266,7 @@ impl fmt::Display for Because {
         match self {
             Because::Late { late, of } => write!(f, "{late} of {of} queries are late or expected to be"),
             Because::Outstanding(queries) => write!(f, "{queries} queries run or wait"),
+            Because::Asked => write!(f, "someone asked"),
             Because::NoCluster => write!(f, "a query came and no cluster was there"),
             Because::Best => write!(f, "of what could be done it keeps SLOs best"),
             Because::NothingBetter => write!(f, "nothing that could be started would do better"),

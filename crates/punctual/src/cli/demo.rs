@@ -60,8 +60,9 @@ fn default_kind() -> Kind {
 }
 
 fn routing(name: &str) -> Result<Routing, String> {
-    let names: Vec<&str> = Routing::ALL.iter().map(|routing| routing.name()).collect();
-    Routing::named(name).ok_or_else(|| format!("there is no such policy; there are {}", names.join(", ")))
+    let names: Vec<&str> = without_a_model().iter().map(|routing| routing.name()).collect();
+    let known = Routing::named(name).filter(|routing| !routing.predicts());
+    known.ok_or_else(|| format!("there is no such policy; there are {}", names.join(", ")))
 }
 
 fn scale_factor(text: &str) -> Result<f64, String> {
@@ -107,7 +108,7 @@ async fn show(flags: &Flags, settings: Settings) -> Result<(), Stop> {
         seed: flags.seed,
         show: true,
     };
-    let policies = if flags.compare { Routing::ALL.to_vec() } else { vec![flags.policy] };
+    let policies = if flags.compare { without_a_model() } else { vec![flags.policy] };
     let mut reports = Vec::new();
     for &policy in &policies {
         let settings = with_records(&settings, flags)?;
@@ -182,4 +183,9 @@ fn stop_on_interrupt() -> watch::Receiver<bool> {
         stop.send_replace(true);
     }));
     stopped
+}
+
+/// The policies that can be shown: nothing has been learnt yet.
+fn without_a_model() -> Vec<Routing> {
+    Routing::ALL.into_iter().filter(|routing| !routing.predicts()).collect()
 }

@@ -1,5 +1,6 @@
 //! `punctual reproduce`: the papers' tables again, ours beside them.
 
+mod policies;
 mod world;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use serde::Serialize;
 use super::aside::Aside;
 use super::progress::Teller;
 use super::{Format, Stop};
+use crate::experiment::settings::Study;
 use crate::model::file;
 use crate::model::report;
 use crate::model::report::table::{HEADING, Said, Step};
@@ -32,6 +34,14 @@ pub(super) enum What {
     Arrivals(Arrivals),
     /// The simulated warehouse beside measured runs
     World(world::Flags),
+    /// How queries are routed: AutoSLO's Table 2
+    Router(policies::Flags),
+    /// What is started: AutoSLO's Table 3
+    SpinupSize(policies::Flags),
+    /// What triggers a start: AutoSLO's Table 4
+    Trigger(policies::Flags),
+    /// Tables 2, 3 and 4
+    All(policies::Flags),
 }
 
 #[derive(Debug, Args)]
@@ -88,6 +98,10 @@ pub(super) fn run(what: &What) -> Result<u8, Stop> {
         What::Predictor(flags) => predictor(flags),
         What::Arrivals(flags) => arrivals(flags),
         What::World(flags) => world::run(flags),
+        What::Router(flags) => policies::run(&[Study::Router], flags),
+        What::SpinupSize(flags) => policies::run(&[Study::SpinupSize], flags),
+        What::Trigger(flags) => policies::run(&[Study::Trigger], flags),
+        What::All(flags) => policies::run(&[Study::Router, Study::SpinupSize, Study::Trigger], flags),
     }
 }
 

@@ -336,7 +336,7 @@ pub(super) static POLICY: Table = Table {
         key(
             "counting",
             Choice(&["median", "p75", "p90", "expected"]),
-            Is("\"median\""),
+            Is("\"expected\""),
             "`slo` and `slo_stage`: which queries count as violations to come: those whose predicted median, 75 % or 90 % \
              quantile is above their SLO, or each by its probability to be.",
         ),

@@ -251,7 +251,7 @@ fn policy(section: &Section<'_>, prediction: &Section<'_>, classes: Vec<Class>) 
     }
     Policy {
         routing: section.choice("routing").and_then(Routing::named).unwrap_or(Routing::LeastOutstanding),
-        counting: section.choice("counting").and_then(Counting::named).unwrap_or(Counting::Median),
+        counting: section.choice("counting").and_then(Counting::named).unwrap_or(Counting::Expected),
         classes,
         violation_target: section.number("violation_target").unwrap_or_default(),
         max_waiting: section.count32("max_waiting"),

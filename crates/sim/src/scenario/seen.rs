@@ -42,6 +42,7 @@ fn event_name(event: &Event) -> &'static str {
         Event::ShutdownWanted { .. } => "ShutdownWanted",
         Event::PolicyAdopted(_) => "PolicyAdopted",
         Event::ModelAdopted(_) => "ModelAdopted",
+        Event::ScalingWanted => "ScalingWanted",
         Event::StudyDone { .. } => "StudyDone",
         Event::Woke => "Woke",
     }

@@ -236,6 +236,7 @@ impl Watch {
             | Event::ClusterWanted(_)
             | Event::ShutdownWanted { .. }
             | Event::ModelAdopted(_)
+            | Event::ScalingWanted
             | Event::StudyDone { .. }
             | Event::Woke => {}
         }

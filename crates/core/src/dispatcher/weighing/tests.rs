@@ -8,7 +8,7 @@ use crate::predict::model::tests::model;
 use crate::route::Why;
 
 fn bench(routing: Routing) -> Bench {
-    Bench::with(Policy { routing, ..Policy::default() })
+    Bench::with(Policy { routing, counting: Counting::Median, ..Policy::default() })
 }
 
 fn secs(secs: u64) -> Option<Span> {
