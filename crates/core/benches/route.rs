@@ -31,7 +31,7 @@ fn model() -> Arc<Model> {
     let weights = (0..Layout::of(SHAPE).total()).map(|_| 0.05 * rng.normal() as f32).collect();
     let mut stage = Stage { spreads: [0.5; 4], ..Stage::default() };
     stage.trees.start = 4.0;
-    let parts = Parts { stage, known: Vec::new(), hidden: SHAPE.hidden, weights, spread_scales: [1.0; 2] };
+    let parts = Parts { stage, known: Vec::new(), hidden: SHAPE.hidden as u32, weights, spread_scales: [1.0; 2] };
     Arc::new(Model::new(parts).expect("sound parts"))
 }
 
