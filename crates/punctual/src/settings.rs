@@ -125,12 +125,26 @@ pub enum ClusterKind {
     /// A child process with DataFusion.
     Embedded(Embedded),
     /// A child process that answers when a simulated cluster would.
-    Simulated {
-        /// How many simulated seconds pass in a real one.
-        time_scale: f64,
-    },
+    Simulated(Simulated),
     /// Something that speaks the Postgres wire and is there already.
     Address(Endpoint),
+}
+
+/// A simulated cluster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Simulated {
+    /// How many simulated seconds pass in a real one.
+    pub time_scale: f64,
+    /// It works as the calibrated warehouse does; otherwise its queries share it evenly.
+    pub warehouse: bool,
+    /// How long its start takes at least, in simulated time.
+    pub start_takes: Span,
+}
+
+impl Default for Simulated {
+    fn default() -> Simulated {
+        Simulated { time_scale: 1.0, warehouse: false, start_takes: Span::ZERO }
+    }
 }
 
 /// An embedded cluster.

@@ -13,7 +13,7 @@ use punctual_engine::scale;
 use super::keys::ONLY_FOR;
 use super::section::Section;
 use super::value::{self, Wrong, quoted};
-use crate::settings::{Address, Cluster, ClusterKind, Embedded, Endpoint, Secret, Tables};
+use crate::settings::{Address, Cluster, ClusterKind, Embedded, Endpoint, Secret, Simulated, Tables};
 
 /// Slots for each unit of size, where they are not written.
 const SLOTS_PER_UNIT: u32 = 4;
@@ -67,10 +67,10 @@ fn cluster(section: &Section<'_>) -> Cluster {
     let initial = initial(section, &spec, kind);
     let kind = match kind {
         Some("postgres") => ClusterKind::Address(endpoint(section)),
-        Some("simulated") => ClusterKind::Simulated { time_scale: section.number("time_scale").unwrap_or(1.0) },
+        Some("simulated") => ClusterKind::Simulated(simulated(section)),
         Some("embedded") => ClusterKind::Embedded(embedded(section)),
         // Noted already; what stands here is not used.
-        _ => ClusterKind::Simulated { time_scale: 1.0 },
+        _ => ClusterKind::Simulated(Simulated::default()),
     };
     Cluster { spec, initial, kind }
 }
@@ -87,6 +87,14 @@ fn initial(section: &Section<'_>, spec: &Spec, kind: Option<&str>) -> u32 {
         section.complain("keep", "what is there already can be neither started nor stopped", "leave it out");
     }
     section.count32("initial")
+}
+
+fn simulated(section: &Section<'_>) -> Simulated {
+    Simulated {
+        time_scale: section.number("time_scale").unwrap_or(1.0),
+        warehouse: section.choice("warehouse") == Some("yes"),
+        start_takes: section.span_or_default("start_takes"),
+    }
 }
 
 fn embedded(section: &Section<'_>) -> Embedded {

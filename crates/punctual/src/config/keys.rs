@@ -538,6 +538,20 @@ pub(super) static CLUSTER: Table = Table {
             "`simulated`: how many simulated seconds pass in a real one.",
         ),
         key(
+            "warehouse",
+            Choice(&["no", "yes"]),
+            Is("\"no\""),
+            "`simulated`: whether it works as the warehouse that was fitted to measurements does, with slots, memory and a cache \
+             of its own; a comment such as `/* tpcds:42 */` says which query of TPC-DS a text is. Otherwise queries share it \
+             evenly.",
+        ),
+        key(
+            "start_takes",
+            Duration { least: NOTHING, most: DAY },
+            Is("\"0s\""),
+            "`simulated`: how long a start takes, in simulated time.",
+        ),
+        key(
             "address",
             Address,
             Said("required for `postgres`"),
@@ -558,7 +572,7 @@ pub(super) static CLUSTER: Table = Table {
 /// The keys of [`CLUSTER`] that only clusters of one kind have.
 pub(super) const ONLY_FOR: &[(&str, &[&str])] = &[
     ("embedded", &["tables", "tpch", "tpcds", "threads_per_unit", "memory_per_unit"]),
-    ("simulated", &["time_scale"]),
+    ("simulated", &["time_scale", "warehouse", "start_takes"]),
     ("postgres", &["address", "user", "password_env", "password_file", "database"]),
 ];
 

@@ -86,8 +86,10 @@ impl Providers {
             Some(ClusterKind::Embedded(embedded)) => {
                 drop(tokio::spawn(child::run(start, child::Program::embedded(&embedded, spec, self.patience))));
             }
-            Some(ClusterKind::Simulated { time_scale }) => {
-                drop(tokio::spawn(child::run(start, child::Program::simulated(time_scale, spec, self.patience))));
+            Some(ClusterKind::Simulated(simulated)) => {
+                let chance = u64::from(cluster.0) << 32 | u64::from(generation.0);
+                let program = child::Program::simulated(&simulated, chance, spec, self.patience);
+                drop(tokio::spawn(child::run(start, program)));
             }
             None => {
                 let detail = format!("no cluster is called {}", spec.name);

@@ -1,5 +1,6 @@
 //! What settings mean to whoever pays for the clusters and waits for the queries.
 
+use std::fmt::Write;
 use std::num::NonZero;
 use std::path::Path;
 use std::{fs, thread};
@@ -12,7 +13,7 @@ use serde::Serialize;
 use super::startable;
 use crate::config::bytes_text;
 use crate::model::file;
-use crate::settings::{Address, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Tables};
+use crate::settings::{Address, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Simulated, Tables};
 
 /// All that `punctual check` says.
 #[derive(Debug, Serialize)]
@@ -167,8 +168,7 @@ fn cluster(cluster: &Cluster) -> ClusterMeaning {
         name: spec.name.clone(),
         what: match &cluster.kind {
             ClusterKind::Embedded(embedded) => embedded_text(embedded, spec.units.0),
-            ClusterKind::Simulated { time_scale } if *time_scale == 1.0 => "simulated".to_owned(),
-            ClusterKind::Simulated { time_scale } => format!("simulated, {time_scale} seconds in one"),
+            ClusterKind::Simulated(simulated) => simulated_as(simulated),
             ClusterKind::Address(endpoint) => format!("Postgres at {}", endpoint.address),
         },
         size: spec.units.0,
@@ -176,6 +176,18 @@ fn cluster(cluster: &Cluster) -> ClusterMeaning {
         usd_per_hour: spec.price.cost(spec.units, Span::from_secs(3_600)),
         usd_least: spec.price.cost(spec.units, spec.price.minimum),
     }
+}
+
+fn simulated_as(simulated: &Simulated) -> String {
+    let Simulated { time_scale, warehouse, start_takes } = simulated;
+    let mut text = if *warehouse { "simulated warehouse" } else { "simulated" }.to_owned();
+    if *time_scale != 1.0 {
+        let _ = write!(text, ", {time_scale} seconds in one");
+    }
+    if *start_takes > Span::ZERO {
+        let _ = write!(text, ", starts in {start_takes}");
+    }
+    text
 }
 
 fn embedded_text(embedded: &Embedded, units: u32) -> String {
@@ -324,7 +336,7 @@ fn warnings(settings: &Settings) -> Vec<String> {
 fn crowding(clusters: &[Cluster]) -> Vec<String> {
     let embedded = clusters.iter().filter_map(|cluster| match &cluster.kind {
         ClusterKind::Embedded(embedded) => Some(resources(embedded, cluster.spec.units.0)),
-        ClusterKind::Simulated { .. } | ClusterKind::Address(_) => None,
+        ClusterKind::Simulated(_) | ClusterKind::Address(_) => None,
     });
     let (threads, memory) = embedded.fold((0, 0u64), |sum, more| (sum.0 + more.0, sum.1.saturating_add(more.1)));
     let mut warnings = Vec::new();
