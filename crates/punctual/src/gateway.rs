@@ -152,7 +152,7 @@ impl Gateway {
         let learning = renewal.map(|renewal| tokio::spawn(renewal.run(link.clone(), metrics.clone())));
         let aside = asking.into_iter().chain(learning).collect();
         let serving = http_listener.map(|listener| {
-            let served = http::serve(listener, link.clone(), metrics, std::future::pending());
+            let served = http::serve(listener, link.clone(), metrics, Arc::clone(&front), std::future::pending());
             tokio::spawn(async move {
                 if let Err(error) = served.await {
                     tracing::error!("HTTP ended: {error}");

@@ -122,9 +122,20 @@ impl Served {
 
     /// Status and body of a GET.
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        self.request(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http))
+    }
+
+    /// Status and body of a POST.
+    pub(crate) fn post(&self, path: &str, body: &str) -> (u16, String) {
+        let (host, length) = (self.http, body.len());
+        self.request(&format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    }
+
+    fn request(&self, request: &str) -> (u16, String) {
         use std::io::Write;
         let mut stream = std::net::TcpStream::connect(self.http).expect("HTTP accepts");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http);
         stream.write_all(request.as_bytes()).expect("a request is sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");

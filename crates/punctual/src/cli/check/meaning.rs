@@ -5,13 +5,14 @@ use std::num::NonZero;
 use std::path::Path;
 use std::{fs, thread};
 
-use punctual_core::class::{self, Because, CONTROL, Class, DEFAULT, Origin, Rule};
+use punctual_core::class::{self, CONTROL, Class, DEFAULT, Origin};
 use punctual_core::statement::Statement;
 use punctual_core::time::Span;
 use serde::Serialize;
 
 use super::startable;
 use crate::config::bytes_text;
+use crate::door::{reason, rule_text};
 use crate::model::file;
 use crate::settings::{Address, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Simulated, Tables};
 
@@ -215,32 +216,6 @@ fn class_meaning(class: &Class) -> ClassMeaning {
         _ => class.rules.iter().map(rule_text).collect(),
     };
     ClassMeaning { name: class.name.clone(), slo_s: class.slo.map(Span::secs_f64), slo: class.slo, rules }
-}
-
-/// `user is "etl" and it reads table "orders"`.
-fn rule_text(rule: &Rule) -> String {
-    let Rule { user, database, application, kind, table } = rule;
-    let conditions = [
-        user.as_ref().map(|user| format!("the user is {user:?}")),
-        database.as_ref().map(|database| format!("the database is {database:?}")),
-        application.as_ref().map(|application| format!("the application starts with {application:?}")),
-        kind.map(|kind| format!("the statement is of kind \"{}\"", kind.name())),
-        table.as_ref().map(|table| format!("it reads the table {table:?}")),
-    ];
-    conditions.into_iter().flatten().collect::<Vec<_>>().join(" and ")
-}
-
-fn reason(because: Because, class: &Class) -> String {
-    match because {
-        Because::Comment => "its comment names the class".to_owned(),
-        Because::Chosen => "its session chose the class".to_owned(),
-        Because::Housekeeping => "it is what drivers and tools send on their own account".to_owned(),
-        Because::Nothing => "no rule of any class matches".to_owned(),
-        Because::Rule(index) => {
-            let text = class.rules.get(index as usize).map(rule_text).unwrap_or_default();
-            format!("rule {} of the class matches: {text}", index + 1)
-        }
-    }
 }
 
 fn limits(settings: &Settings) -> Vec<String> {
