@@ -154,6 +154,7 @@ impl Driver {
         for spec in wanted {
             self.take(Event::ClusterWanted(spec));
         }
+        self.providers.settle();
         if let Some(opened) = self.model.take() {
             self.adopt(&opened);
         }

@@ -170,6 +170,7 @@ fn cluster(cluster: &Cluster) -> ClusterMeaning {
         what: match &cluster.kind {
             ClusterKind::Embedded(embedded) => embedded_text(embedded, spec.units.0),
             ClusterKind::Simulated(simulated) => simulated_as(simulated),
+            ClusterKind::Exec(exec) => format!("started by `{}` within {}", exec.start.join(" "), exec.start_within),
             ClusterKind::Address(endpoint) => format!("Postgres at {}", endpoint.address),
         },
         size: spec.units.0,
@@ -311,7 +312,7 @@ fn warnings(settings: &Settings) -> Vec<String> {
 fn crowding(clusters: &[Cluster]) -> Vec<String> {
     let embedded = clusters.iter().filter_map(|cluster| match &cluster.kind {
         ClusterKind::Embedded(embedded) => Some(resources(embedded, cluster.spec.units.0)),
-        ClusterKind::Simulated(_) | ClusterKind::Address(_) => None,
+        ClusterKind::Simulated(_) | ClusterKind::Exec(_) | ClusterKind::Address(_) => None,
     });
     let (threads, memory) = embedded.fold((0, 0u64), |sum, more| (sum.0 + more.0, sum.1.saturating_add(more.1)));
     let mut warnings = Vec::new();
