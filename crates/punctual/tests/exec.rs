@@ -231,3 +231,27 @@ fn commands_that_are_missing_or_no_words_are_said() {
         assert!(error.contains(part), "{part}: {error}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_cluster_does_not_begin_before_an_old_one_of_its_name_has_ended() {
+    let warehouse = Warehouse::new("");
+    // By its name it could be the first that is started for a query. It is not wanted from the start, so it is stopped.
+    fs::write(warehouse.0.path().join("a-0.cluster"), "a-0 127.0.0.1:1 no-process\n").expect("a file");
+    let scaled = "keep = \"scaled\"\n[scaling]\nmode = \"on\"\nleast = 0\n";
+    let slow = "kill() { until [ -e \"$HERE/asked\" ]; do sleep 0.01; done; }\n";
+    let script = warehouse.0.path().join("warehouse.sh");
+    let text = fs::read_to_string(&script).expect("the script");
+    fs::write(&script, format!("{slow}{text}")).expect("the script");
+    let served = Served::start(&warehouse.configuration(scaled));
+    warehouse.wait_for_calls(1);
+    let client = served.client("psql").await;
+    let asking = tokio::spawn(async move { client.simple_query("SELECT 1 FROM t /* punctual: work=1ms */").await });
+    while !served.get("/v1/clusters").1.contains("\"phase\":\"starting\"") {
+        tokio::task::yield_now().await;
+    }
+    fs::write(warehouse.0.path().join("asked"), "").expect("a file");
+    asking.await.expect("no panic").expect("an answer");
+    let calls = warehouse.calls();
+    assert_eq!(calls, ["stop a-0 0 of 0, size 0", "start a-0 0 of 0, size 2"]);
+    drop(served.stop());
+}

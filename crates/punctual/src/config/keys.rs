@@ -582,7 +582,7 @@ pub(super) static CLUSTER: Table = Table {
             "start_within",
             Duration { least: SECOND, most: DAY },
             Is("\"5m\""),
-            "`exec`: how long it may take from the start to the first answer. No longer than `policy.start_limit`.",
+            "`exec`: how long it may take from the start to the first answer; `policy.start_limit` ends it too.",
         ),
         key("user", Text, Said("the client's"), "`postgres`, `exec`: the user to connect as."),
         key(

@@ -400,8 +400,8 @@ fn clusters_need_what_their_kind_needs_and_nothing_else() {
             punctual.toml:19:9: cluster "nowhere": `address` is missing; write "host:port" or "unix:/path/of/socket"
             punctual.toml:22:16: cluster "nowhere".tpch: only clusters of kind "embedded" have it; leave it out
             punctual.toml:26:19: cluster "url".address: it is a URL; write "host:port" or "unix:/path/of/socket", and the rest in `user`, `password_env` and `database`
-            punctual.toml:29:16: cluster "odd".kind: "mysql" is not known; write one of "embedded", "simulated", "postgres"
-            punctual.toml:30:9: cluster number 8: `kind` is missing; write `"embedded"`, `"simulated"` or `"postgres"`
+            punctual.toml:29:16: cluster "odd".kind: "mysql" is not known; write one of "embedded", "simulated", "exec", "postgres"
+            punctual.toml:30:9: cluster number 8: `kind` is missing; write `"embedded"`, `"simulated"`, `"exec"` or `"postgres"`
             punctual.toml:30:9: cluster number 8: `name` is missing; write a name
         "#]],
     );

@@ -39,8 +39,18 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 /// Lines of a list that are read.
 const MOST_LISTED: usize = 10_000;
 
-/// What was there before the gateway was: None until that is known.
-pub(super) type Found = watch::Receiver<Option<Arc<[Listed]>>>;
+/// What was there before the gateway was, of one table of the configuration.
+#[derive(Clone, Debug)]
+pub(super) struct Survey {
+    found: Arc<[Listed]>,
+    /// The names of those to begin with.
+    wanted: Arc<[String]>,
+    /// True once the others have been stopped.
+    swept: bool,
+}
+
+/// None until it is known.
+pub(super) type Surveyed = watch::Receiver<Option<Survey>>;
 
 /// A cluster that `list` has named.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +65,9 @@ pub(super) struct Wanted {
     pub(super) tags: Tags,
     /// Held while commands of a cluster of this name may run.
     pub(super) turn: Arc<Mutex<()>>,
-    pub(super) found: Option<Found>,
+    pub(super) surveyed: Option<Surveyed>,
+    /// True for those to begin with: they take over what is there.
+    pub(super) adopts: bool,
 }
 
 /// Runs a cluster until it is told to stop or is lost.
@@ -160,14 +172,19 @@ async fn answers(endpoint: &Endpoint, ends: Instant, voice: &Voice<'_>, connect_
     }
 }
 
-/// Where a cluster of that name has been from before the gateway was; the first start of that name takes it over.
+/// Where a cluster of that name is that is to be taken over. One that is not waits until it has been stopped.
 async fn is_there(wanted: &Wanted) -> Option<Address> {
-    if wanted.tags.generation > 0 {
-        return None;
+    let mut surveyed = wanted.surveyed.clone()?;
+    let survey = surveyed.wait_for(Option::is_some).await.ok()?.clone()?;
+    let name = &wanted.tags.cluster;
+    let listed = survey.found.iter().find(|listed| listed.name == *name)?;
+    if wanted.adopts {
+        return Some(listed.address.clone());
     }
-    let mut found = wanted.found.clone()?;
-    let found = found.wait_for(Option::is_some).await.ok()?.clone()?;
-    found.iter().find(|listed| listed.name == wanted.tags.cluster).map(|listed| listed.address.clone())
+    if !survey.wanted.contains(name) {
+        let _ = surveyed.wait_for(|survey| survey.as_ref().is_some_and(|survey| survey.swept)).await;
+    }
+    None
 }
 
 fn at(exec: &Exec, address: Address) -> Endpoint {
@@ -200,18 +217,14 @@ async fn insist(words: &[String], tags: &Tags) -> Result<String, Failure> {
 }
 
 /// Finds out what is there from before, tells those who start, and stops what is not `wanted` by any of these names.
-pub(super) async fn survey(
-    exec: Arc<Exec>,
-    tags: Tags,
-    wanted: Vec<String>,
-    tell: watch::Sender<Option<Arc<[Listed]>>>,
-) {
+pub(super) async fn survey(exec: Arc<Exec>, tags: Tags, wanted: Vec<String>, tell: watch::Sender<Option<Survey>>) {
     let said = insist(&exec.list, &tags).await;
     let found = said.map(|said| listed(&said)).unwrap_or_else(|failure| {
         tracing::error!(cluster = tags.cluster, "what is there from before is not known: list: {failure}");
         Vec::new()
     });
-    tell.send_replace(Some(found.clone().into()));
+    let survey = Survey { found: found.clone().into(), wanted: wanted.clone().into(), swept: false };
+    tell.send_replace(Some(survey.clone()));
     for unwanted in found.into_iter().filter(|listed| !wanted.contains(&listed.name)) {
         tracing::warn!(cluster = unwanted.name, address = %unwanted.address, "it is there and not wanted: it is stopped");
         let tags = Tags { cluster: unwanted.name, ..tags.clone() };
@@ -219,6 +232,7 @@ pub(super) async fn survey(
             tracing::error!(cluster = tags.cluster, "it may run on and cost money: stop: {failure}");
         }
     }
+    tell.send_replace(Some(Survey { swept: true, ..survey }));
 }
 
 /// The lines `name address`; what is not of that form is said and passed over.

@@ -71,7 +71,9 @@ pub struct Providers {
     /// For each name of a cluster that commands start: held while commands for it may run.
     turns: BTreeMap<String, Arc<Mutex<()>>>,
     /// For each table of such clusters: what was there before, as it becomes known.
-    found: BTreeMap<String, watch::Sender<Option<Arc<[exec::Listed]>>>>,
+    surveys: BTreeMap<String, watch::Sender<Option<exec::Survey>>>,
+    /// True once the clusters to begin with have been started.
+    settled: bool,
 }
 
 impl Providers {
@@ -85,16 +87,20 @@ impl Providers {
     ) -> (Providers, mpsc::Receiver<About>) {
         let (notices, receiver) = mpsc::channel(NOTICES);
         let by_commands = kinds.iter().filter(|(_, kind)| matches!(kind, ClusterKind::Exec(_)));
-        let found = by_commands.map(|(name, _)| (name.clone(), watch::channel(None).0)).collect();
+        let surveys = by_commands.map(|(name, _)| (name.clone(), watch::channel(None).0)).collect();
         let (starts, turns) = (BTreeMap::new(), BTreeMap::new());
-        (Providers { kinds, door, patience, notices, starts, doubts: 0, gateway, turns, found }, receiver)
+        (
+            Providers { kinds, door, patience, notices, starts, doubts: 0, gateway, turns, surveys, settled: false },
+            receiver,
+        )
     }
 
     /// The clusters to begin with have been started: whatever else is there from before is stopped. Those that wait to know
     /// what is there go on.
     pub fn settle(&mut self) {
+        self.settled = true;
         for (name, kind) in &self.kinds {
-            let (ClusterKind::Exec(exec), Some(tell)) = (kind, self.found.get(name)) else { continue };
+            let (ClusterKind::Exec(exec), Some(tell)) = (kind, self.surveys.get(name)) else { continue };
             let wanted = self.turns.keys().cloned().collect();
             let tags = exec::Tags { gateway: self.gateway, cluster: name.clone(), generation: 0, size: 0 };
             tokio::spawn(exec::survey(Arc::clone(exec), tags, wanted, tell.clone()));
@@ -110,7 +116,8 @@ impl Providers {
         let table = spec.offer.as_ref().unwrap_or(&spec.name);
         match self.kinds.get(table).cloned() {
             Some(ClusterKind::Exec(exec)) => {
-                let found = self.found.get(table).map(watch::Sender::subscribe);
+                let surveyed = self.surveys.get(table).map(watch::Sender::subscribe);
+                let adopts = !self.settled;
                 self.turns.retain(|_, turn| Arc::strong_count(turn) > 1);
                 let turn = Arc::clone(self.turns.entry(spec.name.clone()).or_default());
                 let tags = exec::Tags {
@@ -119,7 +126,7 @@ impl Providers {
                     generation: generation.0,
                     size: spec.units.0,
                 };
-                drop(tokio::spawn(exec::run(start, exec::Wanted { exec, tags, turn, found })));
+                drop(tokio::spawn(exec::run(start, exec::Wanted { exec, tags, turn, surveyed, adopts })));
             }
             Some(ClusterKind::Address(endpoint)) => drop(tokio::spawn(address::run(start, endpoint))),
             Some(ClusterKind::Embedded(embedded)) => {
