@@ -1,6 +1,5 @@
 //! Clusters that commands start and stop: what is started is stopped in the end, whatever goes wrong between.
 
-mod common;
 mod served;
 
 use std::fs;

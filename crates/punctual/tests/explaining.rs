@@ -1,12 +1,11 @@
 //! Where a query would go, asked without sending it; and where it went, told along with its answer.
 
-mod common;
 mod served;
 
 use std::future::poll_fn;
 
 use serde_json::{Value, json};
-use served::{SIMULATED, Served};
+use served::{SIMULATED, Served, with_model};
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
@@ -105,4 +104,29 @@ async fn a_session_that_wants_to_is_told_with_each_query_where_it_went() {
     assert!(first.ends_with(" runs on cluster a: next in turn"), "{first}");
     let second = heard.recv().await.expect("a notice").0;
     assert!(second.ends_with(" runs on cluster a: its session holds this cluster"), "{second}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_model_it_is_told_what_is_expected_and_what_it_would_do_to_slos_and_cost() {
+    // Two seconds on one unit are too long, a quarter of a second on eight is not.
+    let fleet = "[policy]\nrouting = \"slo\"\n[[cluster]]\nname = \"small\"\nkind = \"simulated\"\n\
+                 [[cluster]]\nname = \"large\"\nkind = \"simulated\"\nsize = 8\n";
+    let served = Served::start_in(with_model(2.0), fleet);
+    served.wait_ready_all(2);
+    let question = |slo: &str| json!({ "sql": "SELECT count(*) FROM t", "slo": slo });
+    let told = explained(&served, &question("1s"));
+    assert_eq!((&told["cluster"], &told["why"]), (&"large".into(), &"fewest SLO violations".into()));
+    let violations = told["candidates"][0]["violations"].as_f64();
+    assert_eq!((told["isolated_s"].as_f64(), violations), (Some(0.25), Some(1.0)));
+    assert!(told["predicted_p90_s"].as_f64() > told["predicted_p50_s"].as_f64(), "{told}");
+    let told = explained(&served, &question("10s"));
+    assert_eq!((&told["cluster"], told["isolated_s"].as_f64()), (&"small".into(), Some(2.0)));
+    assert!(told["candidates"][1]["cost"].as_f64() > told["candidates"][0]["cost"].as_f64(), "{told}");
+
+    let (client, mut heard) =
+        listening(served.config("psql").options("-c punctual.explain=on -c punctual.slo=1s")).await;
+    client.simple_query("SELECT count(*) FROM t /* punctual: work=8ms */").await.expect("an answer");
+    let (message, detail) = heard.recv().await.expect("a notice");
+    assert!(message.ends_with(" runs on cluster large: fewest SLO violations"), "{message}");
+    assert!(detail.contains("250ms alone. +0.00 SLO violations, $0.0500 more."), "{detail}");
 }

@@ -1,17 +1,11 @@
 //! Clusters come when queries are late and go when nothing is left to do: the gateway as its users have it.
 
-mod common;
 mod served;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use punctual::model::file::{self, Facts};
-use punctual_core::predict::model::{Model, Parts};
-use punctual_core::predict::net::{Layout, Shape};
-use punctual_core::predict::stage::Stage;
-use served::{Served, journal_of, punctual};
+use served::{Served, journal_of, punctual, with_model};
 use tempfile::TempDir;
 
 /// One cluster of four slots, and another like it if need be. A query takes a fifth of a second alone, so that the tenth of
@@ -43,26 +37,6 @@ most = 2
 
 /// Many sessions at once.
 const SESSIONS: usize = 16;
-
-/// A model that expects every query to take a fifth of a second alone on one unit, and writes that to a file.
-fn write_model(path: &Path) {
-    let shape = Shape { known: 0, hidden: 16 };
-    let mut stage = Stage { spreads: [0.1; 4], ..Stage::default() };
-    stage.trees.start = 0.2f64.ln();
-    let weights = vec![0.0; Layout::of(shape).total()];
-    let parts = Parts { stage, known: Vec::new(), hidden: 16, weights, spread_scales: [1.0; 2] };
-    let facts = Facts {
-        build: "test".into(),
-        queries: 9,
-        isolated: 3,
-        newest: 1,
-        kind: "stage".into(),
-        epochs: 1,
-        seed: 0,
-        split: "none".into(),
-    };
-    file::write(path, &Model::new(parts).expect("sound parts"), &facts).expect("a model is written");
-}
 
 fn ready(served: &Served) -> usize {
     served.get("/v1/clusters").1.matches("\"phase\":\"ready\"").count()
@@ -138,10 +112,7 @@ async fn a_burst_starts_a_cluster_at_the_first_trigger_and_the_calm_stops_one() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_model_it_is_studied_first_what_a_start_would_bring() {
-    let dir = tempfile::tempdir().expect("a directory");
-    std::fs::create_dir_all(dir.path().join("state")).expect("a directory");
-    write_model(&dir.path().join("state/punctual.model"));
-    let texts = grows_and_shrinks(dir).await;
+    let texts = grows_and_shrinks(with_model(0.2)).await;
     assert!(texts[0].starts_with("study"), "{texts:?}");
     // A study may find that what has come so far will be over before a start is.
     assert!(texts.iter().any(|text| text.ends_with("of what could be done it keeps SLOs best")), "{texts:?}");

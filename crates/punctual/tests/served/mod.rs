@@ -8,6 +8,10 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 
+use punctual::model::file::{self, Facts};
+use punctual_core::predict::model::{Model, Parts};
+use punctual_core::predict::net::{Layout, Shape};
+use punctual_core::predict::stage::Stage;
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
@@ -207,4 +211,28 @@ fn spawn(dir: &Path, within: &str, configuration: &str, stderr: Stdio) -> Child 
 /// The directories that a gateway over that state directory writes.
 pub(crate) fn journal_of(dir: &Path) -> std::path::PathBuf {
     dir.join("state/journal")
+}
+
+/// A state directory with a model that expects every query to take that many seconds alone on one unit.
+pub(crate) fn with_model(seconds: f64) -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let shape = Shape { known: 0, hidden: 16 };
+    let mut stage = Stage { spreads: [0.5; 4], ..Stage::default() };
+    stage.trees.start = seconds.ln();
+    let weights = vec![0.0; Layout::of(shape).total()];
+    let parts = Parts { stage, known: Vec::new(), hidden: 16, weights, spread_scales: [1.0; 2] };
+    let facts = Facts {
+        build: "test".into(),
+        queries: 9,
+        isolated: 3,
+        newest: 1,
+        kind: "stage".into(),
+        epochs: 1,
+        seed: 0,
+        split: "none".into(),
+    };
+    std::fs::create_dir_all(dir.path().join("state")).expect("a directory");
+    let path = dir.path().join("state/punctual.model");
+    file::write(&path, &Model::new(parts).expect("sound parts"), &facts).expect("a model is written");
+    dir
 }
