@@ -31,7 +31,7 @@ fn model() -> Arc<Model> {
     let weights = (0..Layout::of(SHAPE).total()).map(|_| 0.05 * rng.normal() as f32).collect();
     let mut stage = Stage { spreads: [0.5; 4], ..Stage::default() };
     stage.trees.start = 4.0;
-    let parts = Parts { stage, known: Vec::new(), hidden: SHAPE.hidden, weights, spread_scales: [1.0; 2] };
+    let parts = Parts { stage, known: Vec::new(), hidden: SHAPE.hidden as u32, weights, spread_scales: [1.0; 2] };
     Arc::new(Model::new(parts).expect("sound parts"))
 }
 
@@ -96,5 +96,18 @@ fn decisions(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decisions);
+/// What it costs to ask where a query would go: a copy of everything, and a decision.
+fn dry_runs(c: &mut Criterion) {
+    let mut group = c.benchmark_group("dry run");
+    for (clusters, running) in [(8, 8), (8, 32), (8, 64)] {
+        let (mut dispatcher, number) = fleet(clusters, running, Counting::Median);
+        let name = format!("{clusters}x{running}");
+        group.bench_function(BenchmarkId::from_parameter(name), |b| {
+            b.iter(|| dispatcher.consider(Time::from_micros(number), query(number)));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, decisions, dry_runs);
 criterion_main!(benches);

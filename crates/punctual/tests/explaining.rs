@@ -109,7 +109,7 @@ async fn a_session_that_wants_to_is_told_with_each_query_where_it_went() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_model_it_is_told_what_is_expected_and_what_it_would_do_to_slos_and_cost() {
     // Two seconds on one unit are too long, a quarter of a second on eight is not.
-    let fleet = "[policy]\nrouting = \"slo\"\n[[cluster]]\nname = \"small\"\nkind = \"simulated\"\n\
+    let fleet = "[policy]\nrouting = \"slo\"\ncounting = \"median\"\n[[cluster]]\nname = \"small\"\nkind = \"simulated\"\n\
                  [[cluster]]\nname = \"large\"\nkind = \"simulated\"\nsize = 8\n";
     let served = Served::start_in(with_model(2.0), fleet);
     served.wait_ready_all(2);
