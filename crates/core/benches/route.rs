@@ -96,5 +96,18 @@ fn decisions(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decisions);
+/// What it costs to ask where a query would go: a copy of everything, and a decision.
+fn dry_runs(c: &mut Criterion) {
+    let mut group = c.benchmark_group("dry run");
+    for (clusters, running) in [(8, 8), (8, 32), (8, 64)] {
+        let (mut dispatcher, number) = fleet(clusters, running, Counting::Median);
+        let name = format!("{clusters}x{running}");
+        group.bench_function(BenchmarkId::from_parameter(name), |b| {
+            b.iter(|| dispatcher.consider(Time::from_micros(number), query(number)));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, decisions, dry_runs);
 criterion_main!(benches);

@@ -122,7 +122,8 @@ impl Gateway {
         let (stop, stop_events) = mpsc::channel(1);
         let kinds: BTreeMap<_, _> =
             settings.clusters.iter().map(|cluster| (cluster.spec.name.clone(), cluster.kind.clone())).collect();
-        let (providers, notices) = Providers::new(kinds, settings.door.clone(), settings.policy.cancel_grace);
+        let (providers, notices) =
+            Providers::new(settings.gateway, kinds, settings.door.clone(), settings.policy.cancel_grace);
         let records = Records { history: Some(history.recorder()), journal: Some(journal), metrics: metrics.clone() };
         let model = model(&settings.prediction);
         let predicts = model.is_some() || settings.prediction.retrain.is_some();
@@ -152,7 +153,7 @@ impl Gateway {
         let learning = renewal.map(|renewal| tokio::spawn(renewal.run(link.clone(), metrics.clone())));
         let aside = asking.into_iter().chain(learning).collect();
         let serving = http_listener.map(|listener| {
-            let served = http::serve(listener, link.clone(), metrics, std::future::pending());
+            let served = http::serve(listener, link.clone(), metrics, Arc::clone(&front), std::future::pending());
             tokio::spawn(async move {
                 if let Err(error) = served.await {
                     tracing::error!("HTTP ended: {error}");

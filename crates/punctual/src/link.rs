@@ -11,8 +11,9 @@
 
 use std::sync::Arc;
 
+use punctual_core::dispatcher::{Considered, Decision};
 use punctual_core::event::{Abandoned, PinEnd, Refusal};
-use punctual_core::id::{QueryId, SessionId};
+use punctual_core::id::{ClusterId, QueryId, SessionId};
 use punctual_core::query::Query;
 use punctual_core::{Event, view::View};
 use tokio::sync::{mpsc, oneshot};
@@ -121,6 +122,20 @@ pub enum Report {
     },
     /// A model is there, to be put in force.
     Model(Opened),
+    /// It is asked what would become of a query that nobody has sent.
+    Explain {
+        /// The query.
+        query: Query,
+        /// Where the answer goes; None: the dispatcher does not decide.
+        answer: oneshot::Sender<Option<Explained>>,
+    },
+    /// It is asked what was decided about a query.
+    Decided {
+        /// The query.
+        query: QueryId,
+        /// Where the answer goes; None: that is not kept.
+        answer: oneshot::Sender<Option<Box<Decision>>>,
+    },
     /// A snapshot is wanted.
     Look {
         /// Where it goes.
@@ -141,6 +156,22 @@ pub struct Snapshot {
     pub degraded: bool,
     /// Sessions that are connected.
     pub sessions: u32,
+}
+
+/// What would become of a query.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// That.
+    pub considered: Considered,
+    /// The names of clusters.
+    pub names: Vec<(ClusterId, Arc<str>)>,
+}
+
+impl Explained {
+    /// The name of a cluster; empty if there is none.
+    pub fn name(&self, cluster: ClusterId) -> &str {
+        self.names.iter().find(|(id, _)| *id == cluster).map_or("", |(_, name)| name)
+    }
 }
 
 /// The driver, as sessions and surfaces see it. Cheap to clone.
@@ -178,6 +209,26 @@ impl Link {
     /// If the driver has ended.
     pub async fn happened(&self, event: Event) -> Result<(), DriverGone> {
         self.report(Report::Happened(event)).await
+    }
+
+    /// What would become of a query that nobody has sent; None if the dispatcher does not decide.
+    ///
+    /// # Errors
+    /// If the driver has ended.
+    pub async fn explain(&self, query: Query) -> Result<Option<Explained>, DriverGone> {
+        let (answer, explained) = oneshot::channel();
+        self.report(Report::Explain { query, answer }).await?;
+        explained.await.map_err(|_| DriverGone)
+    }
+
+    /// What was decided about a query that has been placed; None if that is not kept.
+    ///
+    /// # Errors
+    /// If the driver has ended.
+    pub async fn decided(&self, query: QueryId) -> Result<Option<Box<Decision>>, DriverGone> {
+        let (answer, decision) = oneshot::channel();
+        self.report(Report::Decided { query, answer }).await?;
+        decision.await.map_err(|_| DriverGone)
     }
 
     /// A snapshot of what the driver knows.

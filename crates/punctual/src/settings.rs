@@ -7,6 +7,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use punctual_core::Policy;
 use punctual_core::cluster::Spec;
@@ -125,12 +126,47 @@ pub enum ClusterKind {
     /// A child process with DataFusion.
     Embedded(Embedded),
     /// A child process that answers when a simulated cluster would.
-    Simulated {
-        /// How many simulated seconds pass in a real one.
-        time_scale: f64,
-    },
+    Simulated(Simulated),
+    /// Something that speaks the Postgres wire, which commands start and stop.
+    Exec(Arc<Exec>),
     /// Something that speaks the Postgres wire and is there already.
     Address(Endpoint),
+}
+
+/// A simulated cluster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Simulated {
+    /// How many simulated seconds pass in a real one.
+    pub time_scale: f64,
+    /// It works as the calibrated warehouse does; otherwise its queries share it evenly.
+    pub warehouse: bool,
+    /// How long its start takes at least, in simulated time.
+    pub start_takes: Span,
+}
+
+impl Default for Simulated {
+    fn default() -> Simulated {
+        Simulated { time_scale: 1.0, warehouse: false, start_takes: Span::ZERO }
+    }
+}
+
+/// A cluster that commands start, stop and list. A command is a program and its arguments; no shell reads it.
+#[derive(Clone, Debug)]
+pub struct Exec {
+    /// Starts one and says where it listens.
+    pub start: Vec<String>,
+    /// Stops one, or finds that it is not there.
+    pub stop: Vec<String>,
+    /// Says which there are.
+    pub list: Vec<String>,
+    /// How long it may take from the start to the first answer.
+    pub start_within: Span,
+    /// The user to connect as; None: the client's.
+    pub user: Option<String>,
+    /// The password for that user.
+    pub password: Option<Secret>,
+    /// The database to connect to; None: the client's.
+    pub database: Option<String>,
 }
 
 /// An embedded cluster.

@@ -10,40 +10,16 @@ use std::sync::Arc;
 use common::postgres::Postgres;
 use punctual::link::{Link, Report};
 use punctual::metrics::Metrics;
-use punctual::model::file::{self, Facts};
 use punctual::plans::{Asker, Plans, Wish};
 use punctual::relay::Pool;
 use punctual::settings::{Address, Door, Endpoint};
 use punctual_core::id::{ClusterId, Generation};
 use punctual_core::predict::features::{FEATURES, PLAN};
-use punctual_core::predict::model::{Model, Parts};
-use punctual_core::predict::net::{Layout, Shape};
-use punctual_core::predict::stage::Stage;
 use punctual_core::statement::Statement;
 use punctual_core::time::Span;
-use served::{SIMULATED, Served, journal_of, punctual};
+use served::{SIMULATED, Served, journal_of, punctual, with_model};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-
-/// A model that expects every query to take two seconds alone on one unit, and writes that to a file.
-fn write_model(path: &Path) {
-    let shape = Shape { known: 0, hidden: 16 };
-    let mut stage = Stage { spreads: [0.5; 4], ..Stage::default() };
-    stage.trees.start = 2f64.ln();
-    let weights = vec![0.0; Layout::of(shape).total()];
-    let parts = Parts { stage, known: Vec::new(), hidden: 16, weights, spread_scales: [1.0; 2] };
-    let facts = Facts {
-        build: "test".into(),
-        queries: 9,
-        isolated: 3,
-        newest: 1,
-        kind: "stage".into(),
-        epochs: 1,
-        seed: 0,
-        split: "none".into(),
-    };
-    file::write(path, &Model::new(parts).expect("sound parts"), &facts).expect("a model is written");
-}
 
 async fn ten_queries(served: &Served) {
     let client = served.client("dashboards").await;
@@ -54,9 +30,7 @@ async fn ten_queries(served: &Served) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_expected_is_shown_recorded_and_replayed() {
-    let dir = tempfile::tempdir().expect("a directory");
-    std::fs::create_dir_all(dir.path().join("state")).expect("a directory");
-    write_model(&dir.path().join("state/punctual.model"));
+    let dir = with_model(2.0);
     let served = Served::start_in(dir, SIMULATED);
     served.wait_ready();
     ten_queries(&served).await;
@@ -96,10 +70,8 @@ async fn what_is_expected_is_shown_recorded_and_replayed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_model_is_said_and_queries_run() {
-    let dir = tempfile::tempdir().expect("a directory");
-    std::fs::create_dir_all(dir.path().join("state")).expect("a directory");
+    let dir = with_model(2.0);
     let path = dir.path().join("state/punctual.model");
-    write_model(&path);
     let mut bytes = std::fs::read(&path).expect("a model");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
@@ -114,9 +86,7 @@ async fn a_damaged_model_is_said_and_queries_run() {
 
 /// Runs a query, waits until its plan is had, and runs another of its shape; which of them came with a plan.
 async fn with_a_plan(configuration: &str, from: &str) -> Vec<bool> {
-    let dir = tempfile::tempdir().expect("a directory");
-    std::fs::create_dir_all(dir.path().join("state")).expect("a directory");
-    write_model(&dir.path().join("state/punctual.model"));
+    let dir = with_model(2.0);
     let served = Served::start_in(dir, configuration);
     served.wait_ready();
     let client = served.client("dashboards").await;

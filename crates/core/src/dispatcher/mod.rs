@@ -15,6 +15,7 @@
 //! [`Policy::max_waiting`], running ones and pins by the clusters' seats, timers by one for each of those.
 
 mod clusters;
+mod considering;
 mod predicting;
 mod queries;
 mod scaling;
@@ -38,6 +39,7 @@ use crate::route::{Candidate, Router, Why};
 use crate::tally::Tally;
 use crate::time::{Span, Time};
 
+pub use considering::{Considered, Verdict};
 pub(crate) use predicting::{Expected, Predicting};
 pub use scaling::{SCALED_KEPT, Study};
 pub(crate) use timers::Due;

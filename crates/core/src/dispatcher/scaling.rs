@@ -105,7 +105,7 @@ impl Dispatcher {
         self.settle(commands);
         self.tear_down(commands);
         if look && self.scaler.in_flight.is_none() {
-            self.consider(commands);
+            self.consider_start(commands);
         }
         self.scale_at(self.next_look());
     }
@@ -251,7 +251,7 @@ impl Dispatcher {
     }
 
     /// Is it time for a start?
-    fn consider(&mut self, commands: &mut Vec<Command>) {
+    fn consider_start(&mut self, commands: &mut Vec<Command>) {
         let rules = &self.policy.scaling;
         let because = match rules.trigger {
             Trigger::None => return,

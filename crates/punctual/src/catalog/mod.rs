@@ -24,7 +24,7 @@ use std::time::Duration;
 use punctual_core::query::SqlState;
 use tokio::sync::Semaphore;
 
-pub(crate) use tables::{CLASSES, CLUSTERS, DECISIONS, QUERIES, Reader, Table};
+pub(crate) use tables::{CLASSES, CLUSTERS, DECISIONS, QUERIES, Reader, Table, candidates};
 pub use tables::{ColumnKind, markdown};
 
 use crate::link::{Link, Snapshot};

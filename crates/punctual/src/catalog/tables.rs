@@ -383,7 +383,7 @@ fn model(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
 }
 
 /// Numbers, ids and truth values only, so that nothing needs to be escaped.
-fn candidates(candidates: &[Candidate]) -> String {
+pub(crate) fn candidates(candidates: &[Candidate]) -> String {
     let mut json = String::from("[");
     for (index, candidate) in candidates.iter().enumerate() {
         let Candidate { cluster, units: Units(size), outstanding, slots, awake, weighed } = candidate;

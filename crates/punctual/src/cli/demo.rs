@@ -12,7 +12,7 @@ use crate::demo::report::{Comparison, Report};
 use crate::demo::workload::Clusters;
 use crate::demo::{self, Plan};
 use crate::gateway::Gateway;
-use crate::settings::{ClusterKind, Settings, Tables};
+use crate::settings::{ClusterKind, Settings, Simulated, Tables};
 use crate::{config, prepare, print};
 
 #[derive(Debug, Args)]
@@ -86,7 +86,7 @@ fn settings(flags: &Flags) -> Result<Settings, Stop> {
     settings.http = settings.http.map(|address| std::net::SocketAddr::new(address.ip(), 0));
     for cluster in &mut settings.clusters {
         match (&mut cluster.kind, flags.clusters) {
-            (kind, Kind::Simulated) => *kind = ClusterKind::Simulated { time_scale: 1.0 },
+            (kind, Kind::Simulated) => *kind = ClusterKind::Simulated(Simulated::default()),
             (ClusterKind::Embedded(embedded), Kind::Embedded) => {
                 embedded.tables = Tables::Tpch { scale_factor: flags.scale_factor };
             }

@@ -4,16 +4,19 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use punctual_core::billing::Price;
 use punctual_core::cluster::Spec;
 use punctual_core::id::Units;
 use punctual_engine::scale;
+use toml::Spanned;
+use toml::de::DeValue;
 
 use super::keys::ONLY_FOR;
 use super::section::Section;
 use super::value::{self, Wrong, quoted};
-use crate::settings::{Address, Cluster, ClusterKind, Embedded, Endpoint, Secret, Tables};
+use crate::settings::{Address, Cluster, ClusterKind, Embedded, Endpoint, Exec, Secret, Simulated, Tables};
 
 /// Slots for each unit of size, where they are not written.
 const SLOTS_PER_UNIT: u32 = 4;
@@ -47,9 +50,10 @@ pub(super) fn read(sections: &[Section<'_>], max_clusters: u32) -> Vec<Cluster> 
 
 fn cluster(section: &Section<'_>) -> Cluster {
     let kind = section.choice("kind");
-    for (owner, keys) in ONLY_FOR.iter().filter(|(owner, _)| kind.is_some_and(|kind| kind != *owner)) {
+    for (owners, keys) in ONLY_FOR.iter().filter(|(owners, _)| kind.is_some_and(|kind| !owners.contains(&kind))) {
         for key in keys.iter().filter(|key| section.has(key)) {
-            section.complain(key, format!("only clusters of kind \"{owner}\" have it"), "leave it out");
+            let owners = owners.join("\" or \"");
+            section.complain(key, format!("only clusters of kind \"{owners}\" have it"), "leave it out");
         }
     }
     let units = section.count32("size");
@@ -67,10 +71,11 @@ fn cluster(section: &Section<'_>) -> Cluster {
     let initial = initial(section, &spec, kind);
     let kind = match kind {
         Some("postgres") => ClusterKind::Address(endpoint(section)),
-        Some("simulated") => ClusterKind::Simulated { time_scale: section.number("time_scale").unwrap_or(1.0) },
+        Some("exec") => ClusterKind::Exec(Arc::new(exec(section))),
+        Some("simulated") => ClusterKind::Simulated(simulated(section)),
         Some("embedded") => ClusterKind::Embedded(embedded(section)),
         // Noted already; what stands here is not used.
-        _ => ClusterKind::Simulated { time_scale: 1.0 },
+        _ => ClusterKind::Simulated(Simulated::default()),
     };
     Cluster { spec, initial, kind }
 }
@@ -87,6 +92,47 @@ fn initial(section: &Section<'_>, spec: &Spec, kind: Option<&str>) -> u32 {
         section.complain("keep", "what is there already can be neither started nor stopped", "leave it out");
     }
     section.count32("initial")
+}
+
+fn exec(section: &Section<'_>) -> Exec {
+    Exec {
+        start: words(section, "start"),
+        stop: words(section, "stop"),
+        list: words(section, "list"),
+        start_within: section.span_or_default("start_within"),
+        user: section.text("user"),
+        password: password_of_user(section),
+        database: section.text("database"),
+    }
+}
+
+/// A command, which must be there: a program and its arguments.
+fn words(section: &Section<'_>, key: &str) -> Vec<String> {
+    const FIX: &str = "write the program and its arguments, as in [\"/opt/warehouse.sh\", \"start\"]";
+    if !section.has(key) {
+        section.complain_of_all(format!("`{key}` is missing"), FIX);
+        return Vec::new();
+    }
+    let items = section.list(key, "texts");
+    if items.is_empty() {
+        section.complain(key, "it names no program", FIX);
+    }
+    let read = |item: &Spanned<DeValue<'_>>| match item.get_ref().as_str() {
+        Some(word) => Some(word.to_owned()),
+        None => {
+            section.file().note(item.span().start, &section.key_called(key), "it holds what is no text", FIX);
+            None
+        }
+    };
+    items.into_iter().filter_map(read).collect()
+}
+
+fn simulated(section: &Section<'_>) -> Simulated {
+    Simulated {
+        time_scale: section.number("time_scale").unwrap_or(1.0),
+        warehouse: section.choice("warehouse") == Some("yes"),
+        start_takes: section.span_or_default("start_takes"),
+    }
 }
 
 fn embedded(section: &Section<'_>) -> Embedded {
@@ -176,19 +222,24 @@ fn endpoint(section: &Section<'_>) -> Endpoint {
     if !section.has("address") {
         section.complain_of_all("`address` is missing", "write \"host:port\" or \"unix:/path/of/socket\"");
     }
-    let user = section.text("user");
-    let password = password(section);
-    for key in ["password_env", "password_file"] {
-        if section.has(key) && !section.has("user") {
-            section.complain(key, "a password is of use only with the user whose it is", "write `user` too");
-        }
-    }
+    let (user, password) = (section.text("user"), password_of_user(section));
     Endpoint {
         address: section.address("address").unwrap_or(Address::Unix(PathBuf::new())),
         user,
         password,
         database: section.text("database"),
     }
+}
+
+/// The password of the user that is written.
+fn password_of_user(section: &Section<'_>) -> Option<Secret> {
+    let password = password(section);
+    for key in ["password_env", "password_file"] {
+        if section.has(key) && !section.has("user") {
+            section.complain(key, "a password is of use only with the user whose it is", "write `user` too");
+        }
+    }
+    password
 }
 
 /// The password, from the environment or from a file. Errors never show it.

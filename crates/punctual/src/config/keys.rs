@@ -51,6 +51,8 @@ pub(super) enum Kind {
     Path,
     /// A list of directories that are there.
     Dirs,
+    /// A program and its arguments, as a list.
+    Words,
     /// An address of this machine to listen at.
     Listen,
     /// Where a cluster listens.
@@ -71,7 +73,7 @@ pub(super) enum Fallback {
 }
 
 use Fallback::{Is, Required, Said};
-use Kind::{Address, Bytes, Choice, Count, Dirs, Duration, Listen, Name, Number, Path, Rules, Text};
+use Kind::{Address, Bytes, Choice, Count, Dirs, Duration, Listen, Name, Number, Path, Rules, Text, Words};
 
 const NOTHING: Span = Span::ZERO;
 const SECOND: Span = Span::from_secs(1);
@@ -465,9 +467,9 @@ pub(super) static CLUSTER: Table = Table {
         key("name", Name, Required, "Its name, unique."),
         key(
             "kind",
-            Choice(&["embedded", "simulated", "postgres"]),
+            Choice(&["embedded", "simulated", "exec", "postgres"]),
             Required,
-            "What it is: DataFusion in a child process, a child process that only sleeps as long as a cluster would work, or anything that speaks the Postgres wire and is there already.",
+            "What it is: DataFusion in a child process; a child process that only sleeps as long as a cluster would work; anything that speaks the Postgres wire, started and stopped by commands ([providers](providers.md)); or the same that is there already.",
         ),
         key("size", Count { least: 1, most: 10_000 }, Is("1"), "Its size in units, by which it is billed."),
         key(
@@ -538,28 +540,74 @@ pub(super) static CLUSTER: Table = Table {
             "`simulated`: how many simulated seconds pass in a real one.",
         ),
         key(
+            "warehouse",
+            Choice(&["no", "yes"]),
+            Is("\"no\""),
+            "`simulated`: whether it works as the warehouse that was fitted to measurements does, with slots, memory and a cache \
+             of its own; a comment such as `/* tpcds:42 */` says which query of TPC-DS a text is. Otherwise queries share it \
+             evenly.",
+        ),
+        key(
+            "start_takes",
+            Duration { least: NOTHING, most: DAY },
+            Is("\"0s\""),
+            "`simulated`: how long a start takes, in simulated time.",
+        ),
+        key(
             "address",
             Address,
             Said("required for `postgres`"),
             "`postgres`: where it listens, `\"host:port\"` or `\"unix:/path/of/socket\"`.",
         ),
-        key("user", Text, Said("the client's"), "`postgres`: the user to connect as."),
+        key(
+            "start",
+            Words,
+            Said("required for `exec`"),
+            "`exec`: the program that starts a cluster, and its arguments. No shell reads them. Its last line on standard output \
+             is where the cluster listens, `host:port` or `unix:/path/of/socket`.",
+        ),
+        key(
+            "stop",
+            Words,
+            Said("required for `exec`"),
+            "`exec`: the program that stops a cluster, and succeeds if it is not there.",
+        ),
+        key(
+            "list",
+            Words,
+            Said("required for `exec`"),
+            "`exec`: the program that says which clusters of this gateway run, each on a line: name and address.",
+        ),
+        key(
+            "start_within",
+            Duration { least: SECOND, most: DAY },
+            Is("\"5m\""),
+            "`exec`: how long it may take from the start to the first answer; `policy.start_limit` ends it too.",
+        ),
+        key("user", Text, Said("the client's"), "`postgres`, `exec`: the user to connect as."),
         key(
             "password_env",
             Text,
             Said("no password"),
-            "`postgres`: the environment variable that holds the password of `user`.",
+            "`postgres`, `exec`: the environment variable that holds the password of `user`.",
         ),
-        key("password_file", Path, Said("no password"), "`postgres`: the file that holds the password of `user`."),
-        key("database", Text, Said("the client's"), "`postgres`: the database to connect to."),
+        key(
+            "password_file",
+            Path,
+            Said("no password"),
+            "`postgres`, `exec`: the file that holds the password of `user`.",
+        ),
+        key("database", Text, Said("the client's"), "`postgres`, `exec`: the database to connect to."),
     ],
 };
 
-/// The keys of [`CLUSTER`] that only clusters of one kind have.
-pub(super) const ONLY_FOR: &[(&str, &[&str])] = &[
-    ("embedded", &["tables", "tpch", "tpcds", "threads_per_unit", "memory_per_unit"]),
-    ("simulated", &["time_scale"]),
-    ("postgres", &["address", "user", "password_env", "password_file", "database"]),
+/// The keys of [`CLUSTER`] that only clusters of some kinds have.
+pub(super) const ONLY_FOR: &[(&[&str], &[&str])] = &[
+    (&["embedded"], &["tables", "tpch", "tpcds", "threads_per_unit", "memory_per_unit"]),
+    (&["simulated"], &["time_scale", "warehouse", "start_takes"]),
+    (&["exec"], &["start", "stop", "list", "start_within"]),
+    (&["postgres"], &["address"]),
+    (&["postgres", "exec"], &["user", "password_env", "password_file", "database"]),
 ];
 
 impl Table {
@@ -592,6 +640,7 @@ impl fmt::Display for Kind {
             Text => write!(f, "text"),
             Path => write!(f, "a path"),
             Dirs => write!(f, "a list of directories"),
+            Words => write!(f, "a list of words"),
             Listen => write!(f, "an address and a port"),
             Address => write!(f, "an address"),
             Rules => write!(f, "a list of rules"),

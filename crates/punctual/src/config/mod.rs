@@ -41,6 +41,7 @@ use toml::de::DeTable;
 
 pub use error::{ConfigError, Problem};
 pub use keys::markdown;
+pub(crate) use value::address_of;
 pub(crate) use value::bytes_text;
 
 use crate::settings::{

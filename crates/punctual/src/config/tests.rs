@@ -141,7 +141,7 @@ fn unknown_keys_and_tables_are_refused_with_the_nearest_right_one() {
             punctual.toml:7:9: policy.slots: there is no such key; it belongs in [[cluster]]
             punctual.toml:8:9: policy.colour: there is no such key; there are `routing`, `counting`, `violation_target`, `max_waiting`, `wait_limit`, `control_slots`, `pin_idle`, `cancel_grace`, `drain_limit`, `start_limit`, `retry_first`, `retry_most`, `decisions_kept`, `max_clusters`
             punctual.toml:11:20: class "etl".match[1].usr: there is no such key; did you mean `user`?
-            punctual.toml:15:9: cluster "a"."a b": there is no such key; there are `name`, `kind`, `size`, `slots`, `price_per_unit_hour`, `minimum_billed`, `keep`, `initial`, `tables`, `tpch`, `tpcds`, `threads_per_unit`, `memory_per_unit`, `time_scale`, `address`, `user`, `password_env`, `password_file`, `database`
+            punctual.toml:15:9: cluster "a"."a b": there is no such key; there are `name`, `kind`, `size`, `slots`, `price_per_unit_hour`, `minimum_billed`, `keep`, `initial`, `tables`, `tpch`, `tpcds`, `threads_per_unit`, `memory_per_unit`, `time_scale`, `warehouse`, `start_takes`, `address`, `start`, `stop`, `list`, `start_within`, `user`, `password_env`, `password_file`, `database`
             punctual.toml:16:9: cluster "a".slot: there is no such key; did you mean `slots`?
             punctual.toml:17:9: cluster "a".password: there is no such key; secrets do not belong in this file: use `password_env` or `password_file`
         "#]],
@@ -400,8 +400,8 @@ fn clusters_need_what_their_kind_needs_and_nothing_else() {
             punctual.toml:19:9: cluster "nowhere": `address` is missing; write "host:port" or "unix:/path/of/socket"
             punctual.toml:22:16: cluster "nowhere".tpch: only clusters of kind "embedded" have it; leave it out
             punctual.toml:26:19: cluster "url".address: it is a URL; write "host:port" or "unix:/path/of/socket", and the rest in `user`, `password_env` and `database`
-            punctual.toml:29:16: cluster "odd".kind: "mysql" is not known; write one of "embedded", "simulated", "postgres"
-            punctual.toml:30:9: cluster number 8: `kind` is missing; write `"embedded"`, `"simulated"` or `"postgres"`
+            punctual.toml:29:16: cluster "odd".kind: "mysql" is not known; write one of "embedded", "simulated", "exec", "postgres"
+            punctual.toml:30:9: cluster number 8: `kind` is missing; write `"embedded"`, `"simulated"`, `"exec"` or `"postgres"`
             punctual.toml:30:9: cluster number 8: `name` is missing; write a name
         "#]],
     );

@@ -188,25 +188,33 @@ pub(super) fn listen(value: &DeValue<'_>) -> Read<Option<SocketAddr>> {
 /// Where a cluster listens.
 pub(super) fn address(value: &DeValue<'_>) -> Read<Address> {
     const HOW: &str = "write \"host:port\" or \"unix:/path/of/socket\"";
-    let written = text(value)?;
+    read_address(&text(value)?, HOW)
+}
+
+/// The same, of a text.
+pub(crate) fn address_of(written: &str) -> Option<Address> {
+    read_address(written, "").ok()
+}
+
+fn read_address(written: &str, how: &'static str) -> Read<Address> {
     if let Some(path) = written.strip_prefix("unix:") {
         return if path.starts_with('/') {
             Ok(Address::Unix(path.into()))
         } else {
-            wrong(format!("{} is not an absolute path", quoted(path)), HOW)
+            wrong(format!("{} is not an absolute path", quoted(path)), how)
         };
     }
     if written.contains("://") || written.contains('@') {
         // It may hold a password, so it is not repeated.
-        return wrong("it is a URL", format!("{HOW}, and the rest in `user`, `password_env` and `database`"));
+        return wrong("it is a URL", format!("{how}, and the rest in `user`, `password_env` and `database`"));
     }
     let parts = written.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
     let Some((host, port)) = parts.filter(|(host, port)| !host.is_empty() && *port > 0) else {
-        return wrong(format!("{} is not an address", quoted(&written)), HOW);
+        return wrong(format!("{} is not an address", quoted(written)), how);
     };
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     if bare.contains(|c: char| c.is_whitespace() || c == '/') || (bare == host && host.contains(':')) {
-        return wrong(format!("{} is not an address", quoted(&written)), HOW);
+        return wrong(format!("{} is not an address", quoted(written)), how);
     }
     Ok(Address::Tcp { host: bare.to_owned(), port })
 }
@@ -274,17 +282,20 @@ mod tests {
         assert_eq!(bytes_text(0), "0B");
     }
 
-    fn address_of(text: &str) -> Option<String> {
+    fn address_text(text: &str) -> Option<String> {
         address(&DeValue::String(text.into())).ok().map(|address| format!("{address:?}"))
     }
 
     #[test]
     fn addresses_of_clusters_have_a_host_and_a_port_or_a_path() {
-        assert_eq!(address_of("db.example.com:5432").as_deref(), Some(r#"Tcp { host: "db.example.com", port: 5432 }"#));
-        assert_eq!(address_of("[::1]:5432").as_deref(), Some(r#"Tcp { host: "::1", port: 5432 }"#));
-        assert_eq!(address_of("unix:/run/pg.sock").as_deref(), Some(r#"Unix("/run/pg.sock")"#));
+        assert_eq!(
+            address_text("db.example.com:5432").as_deref(),
+            Some(r#"Tcp { host: "db.example.com", port: 5432 }"#)
+        );
+        assert_eq!(address_text("[::1]:5432").as_deref(), Some(r#"Tcp { host: "::1", port: 5432 }"#));
+        assert_eq!(address_text("unix:/run/pg.sock").as_deref(), Some(r#"Unix("/run/pg.sock")"#));
         for bad in ["db", "db:0", "db:65536", ":5432", "unix:pg", "::1:5432", "a b:1", "postgres://u:p@h/d", "u@h:1"] {
-            assert_eq!(address_of(bad), None, "{bad}");
+            assert_eq!(address_text(bad), None, "{bad}");
         }
     }
 }

@@ -163,8 +163,8 @@ fn session(
 ) -> Session {
     hello.negotiate(&mut client.out);
     let limit = shared.door().max_statements as usize;
-    let begun = (hello.slo, hello.class.clone());
-    let (slo, class) = begun.clone();
+    let begun = (hello.slo, hello.class.clone(), hello.explain);
+    let (slo, class, explain) = begun.clone();
     Session {
         id,
         who: Who { user: hello.user.into(), database: hello.database.into(), application: hello.application.into() },
@@ -175,7 +175,7 @@ fn session(
         running: Arc::default(),
         statements: Statements::new(limit),
         readings: Readings::default(),
-        wishes: Wishes { slo, class, begun, ..Wishes::default() },
+        wishes: Wishes { slo, class, explain, begun, ..Wishes::default() },
         standing: Standing::new(hello.variables),
         held: None,
         slot: None,

@@ -1,6 +1,6 @@
 //! What a session wishes of the gateway, and the statements that say and show it.
 //!
-//! `SET punctual.slo = '2s'`, `SET punctual.class = 'etl'`, `SHOW punctual.…`: answered here, without any cluster.
+//! `SET punctual.slo = '2s'`, `SET punctual.class = 'etl'`, `SET punctual.explain = on`, `SHOW punctual.…`: answered here, without any cluster.
 
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub enum Wish {
     Slo(Option<Span>),
     /// A class, by its name; None: by the rules.
     Class(Option<String>),
+    /// Whether each query is told where it was placed, and why.
+    Explain(bool),
     /// Whatever the session began with.
     AsBegun(Name),
 }
@@ -31,6 +33,8 @@ pub enum Name {
     Slo,
     /// The class.
     Class,
+    /// The notices.
+    Explain,
 }
 
 /// What a session wishes, and what can be shown of it.
@@ -40,8 +44,10 @@ pub struct Wishes {
     pub slo: Option<Span>,
     /// Its class, by name, so that it outlasts another policy.
     pub class: Option<String>,
-    /// Both, as the start-up message had them.
-    pub begun: (Option<Span>, Option<String>),
+    /// Whether each query is told where it was placed, and why.
+    pub explain: bool,
+    /// All three, as the start-up message had them.
+    pub begun: (Option<Span>, Option<String>, bool),
     /// Where its last query ran.
     pub cluster: Option<Arc<str>>,
     /// Why it holds that cluster, if it does.
@@ -49,7 +55,7 @@ pub struct Wishes {
 }
 
 /// What can be shown.
-const SHOWN: &str = "slo, class, cluster, pinned, version";
+const SHOWN: &str = "slo, class, explain, cluster, pinned, version";
 
 impl Wishes {
     /// The class that the session chose, if there is still such a class.
@@ -62,6 +68,8 @@ impl Wishes {
         match wish {
             Wish::Slo(slo) => self.slo = slo,
             Wish::Class(class) => self.class = class,
+            Wish::Explain(explain) => self.explain = explain,
+            Wish::AsBegun(Name::Explain) => self.explain = self.begun.2,
             Wish::AsBegun(Name::Slo) => self.slo = self.begun.0,
             Wish::AsBegun(Name::Class) => self.class.clone_from(&self.begun.1),
         }
@@ -71,6 +79,7 @@ impl Wishes {
     pub fn reset(&mut self) {
         self.take(Wish::AsBegun(Name::Slo));
         self.take(Wish::AsBegun(Name::Class));
+        self.take(Wish::AsBegun(Name::Explain));
     }
 
     /// Answers SHOW punctual.`name`.
@@ -81,6 +90,7 @@ impl Wishes {
         let value = match name {
             "slo" => self.slo.map(|slo| slo.to_string()),
             "class" => self.class.clone(),
+            "explain" => Some(if self.explain { "on" } else { "off" }.to_owned()),
             "cluster" => self.cluster.as_deref().map(str::to_owned),
             "pinned" => Some(self.pinned.clone().unwrap_or_else(|| "no".to_owned())),
             "version" => Some(env!("CARGO_PKG_VERSION").to_owned()),
@@ -98,6 +108,13 @@ pub fn wish(name: &str, value: Option<&str>, classes: &[Class]) -> Result<Wish, 
     match (name, value) {
         ("slo", None) => Ok(Wish::AsBegun(Name::Slo)),
         ("class", None) => Ok(Wish::AsBegun(Name::Class)),
+        ("explain", None) => Ok(Wish::AsBegun(Name::Explain)),
+        ("explain", Some(value)) => match value.to_ascii_lowercase().as_str() {
+            "on" | "true" | "yes" | "1" => Ok(Wish::Explain(true)),
+            "off" | "false" | "no" | "0" => Ok(Wish::Explain(false)),
+            _ => Err(Problem::new(b"22023", "parameter \"punctual.explain\" requires a Boolean value")
+                .hint("It is on or off.")),
+        },
         ("slo", Some("" | "none")) => Ok(Wish::Slo(None)),
         ("slo", Some(value)) => match parse_span(value) {
             Some(slo) => Ok(Wish::Slo(Some(slo))),
@@ -140,15 +157,18 @@ mod tests {
         assert_eq!(problem.sqlstate.code(), "22023");
         assert_eq!(problem.hint.as_deref(), Some("The classes are control, default."));
         assert_eq!(wish("slo", Some("2"), &classes).unwrap_err().sqlstate.code(), "22023");
+        assert_eq!(wish("explain", Some("On"), &classes), Ok(Wish::Explain(true)));
+        assert_eq!(wish("explain", Some("maybe"), &classes).unwrap_err().sqlstate.code(), "22023");
         assert_eq!(wish("sloo", None, &classes).unwrap_err().sqlstate.code(), "42704");
         assert_eq!(wish("cluster", Some("a"), &classes).unwrap_err().sqlstate.code(), "55P02");
     }
 
     #[test]
     fn a_reset_goes_back_to_the_start_up_message() {
-        let mut wishes = Wishes { begun: (Some(Span::from_secs(9)), None), ..Wishes::default() };
+        let mut wishes = Wishes { begun: (Some(Span::from_secs(9)), None, true), ..Wishes::default() };
         wishes.reset();
         assert_eq!(wishes.show("slo").map(|table| table.rows), Ok(vec![vec![Some("9s".to_owned())]]));
+        assert_eq!(wishes.show("explain").map(|table| table.rows), Ok(vec![vec![Some("on".to_owned())]]));
         wishes.take(Wish::Slo(None));
         assert_eq!(wishes.show("slo").map(|table| table.rows), Ok(vec![vec![Some(String::new())]]));
     }

@@ -21,7 +21,9 @@
 
 mod client;
 mod degraded;
+mod explaining;
 pub mod frames;
+mod imagined;
 mod listener;
 pub mod local;
 pub mod messages;
@@ -44,6 +46,7 @@ mod table;
 pub mod unit;
 pub mod words;
 
+pub(crate) use imagined::{Asked, Imagined, reason, rule_text};
 pub use listener::serve;
 pub use problem::Problem;
 pub(crate) use shared::Foresight;

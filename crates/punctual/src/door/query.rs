@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use punctual_core::Event;
-use punctual_core::class::{Origin, classify};
+use punctual_core::class::Origin;
 use punctual_core::event::{Abandoned, Outcome, Refusal};
 use punctual_core::id::QueryId;
 use punctual_core::predict::features::add_plan;
@@ -142,9 +142,8 @@ impl Session {
         }
         let who = &self.who;
         let origin = Origin { user: &who.user, database: &who.database, application: &who.application };
-        let (class, _) = classify(&classes, self.wishes.chosen(&classes), origin, statement);
-        let of_class = classes.get(class.0 as usize).and_then(|class| class.slo);
-        let slo = tag.slo.or(self.wishes.slo).or(of_class);
+        let wished = (self.wishes.chosen(&classes), self.wishes.slo);
+        let (class, _, slo) = self.shared.treated(wished, origin, statement);
         let (session, fingerprint, kind) = (self.id, statement.fingerprint, statement.kind);
         let about = About {
             user: Arc::clone(&who.user),
@@ -193,6 +192,9 @@ impl Session {
                 let code = SqlState(*b"57P01");
                 self.finished(id, Outcome::Failed { sqlstate: code, rows: 0, bytes: 0 }, false).await?;
                 return Ok(());
+            }
+            if self.wishes.explain {
+                self.explain(id, pool.name()).await;
             }
             if let Some(lease) = self.held.take() {
                 return self.run(Some(id), work, lease).await.map(drop);

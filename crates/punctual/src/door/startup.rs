@@ -46,6 +46,8 @@ pub struct Hello {
     pub slo: Option<Span>,
     /// The class that it wishes.
     pub class: Option<String>,
+    /// Whether each query is to be told where it was placed, and why.
+    pub explain: bool,
     /// Variables that it sets.
     pub variables: Vec<(String, String)>,
     /// What it asks for of the protocol that is not spoken here; None if it asks for nothing beyond 3.0.
@@ -155,6 +157,7 @@ impl Hello {
             match local::wish(own, Some(&value), classes)? {
                 Wish::Slo(slo) => self.slo = slo,
                 Wish::Class(class) => self.class = class,
+                Wish::Explain(explain) => self.explain = explain,
                 Wish::AsBegun(_) => {}
             }
             return Ok(());

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use punctual_core::check;
 use punctual_core::event::LossCause;
 use punctual_core::id::{ClusterId, Generation, QueryId, SessionId, StudyId};
-use punctual_core::query::Ended;
+use punctual_core::query::{Ended, Query};
 use punctual_core::time::{Span, Time};
 use punctual_core::{Command, Dispatcher, Event};
 use tokio::sync::{mpsc, oneshot};
@@ -32,7 +32,7 @@ use self::fallback::Fallback;
 use crate::clock::Clock;
 use crate::history;
 use crate::journal;
-use crate::link::{About, NoneReady, Order, Report, Snapshot};
+use crate::link::{About, Explained, NoneReady, Order, Report, Snapshot};
 use crate::metrics::Metrics;
 use crate::model::file::Opened;
 use crate::provider::{self, Notice, Providers};
@@ -154,6 +154,7 @@ impl Driver {
         for spec in wanted {
             self.take(Event::ClusterWanted(spec));
         }
+        self.providers.settle();
         if let Some(opened) = self.model.take() {
             self.adopt(&opened);
         }
@@ -205,6 +206,10 @@ impl Driver {
             }
             Report::Doubtful { pool } => self.providers.check(pool.cluster(), pool.generation()),
             Report::Model(opened) => self.adopt(&opened),
+            Report::Explain { query, answer } => drop(answer.send(self.explain(query))),
+            Report::Decided { query, answer } => {
+                drop(answer.send(self.dispatcher.decision(query).cloned().map(Box::new)));
+            }
             Report::Look { answer } => drop(answer.send(self.snapshot())),
         }
     }
@@ -218,6 +223,17 @@ impl Driver {
         }
         self.dispatcher.provide(opened.id, Arc::clone(&opened.model));
         self.take(Event::ModelAdopted(opened.id));
+    }
+
+    /// What would become of a query. The journal has nothing of it, since nothing changes.
+    fn explain(&mut self, query: Query) -> Option<Explained> {
+        if self.fallback.is_on() {
+            return None;
+        }
+        let now = self.clock.now();
+        let considered = catch_unwind(AssertUnwindSafe(|| self.dispatcher.consider(now, query))).ok()?;
+        let names = self.names.iter().map(|(id, name)| (*id, Arc::clone(name))).collect();
+        Some(Explained { considered, names })
     }
 
     fn notice(&mut self, cluster: ClusterId, generation: Generation, notice: Notice) {

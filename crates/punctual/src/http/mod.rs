@@ -1,4 +1,4 @@
-//! HTTP: metrics, health, and what the gateway knows as JSON. Everything is read-only.
+//! HTTP: metrics, health, and what the gateway knows as JSON. Nothing here changes anything.
 //!
 //! | path | answers |
 //! |---|---|
@@ -6,11 +6,13 @@
 //! | `/healthz` | 200 if the driver answers in time |
 //! | `/readyz` | 200 if a query could run: a cluster is ready, nothing is shutting down |
 //! | `/v1/queries`, `/v1/clusters`, `/v1/classes`, `/v1/decisions` | the rows of the schema `punctual`; `?limit=` |
+//! | `POST /v1/explain` | where a query would go if it came now, and why: [`explain`] |
 //!
 //! It listens on loopback, where a browser can be led to it by a name that an attacker points there (DNS rebinding):
 //! so a `Host` that is not this machine is refused. Connections, their time, and the time of each request are bounded.
 
 mod bounded;
+mod explain;
 
 use std::future::Future;
 use std::io;
@@ -18,17 +20,19 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use punctual_core::cluster::Phase;
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::catalog::{CLASSES, CLUSTERS, DECISIONS, QUERIES, Reader, Table};
+use crate::door;
 use crate::link::{Link, Snapshot};
 use crate::metrics::{MEDIA_TYPE, Metrics};
 use bounded::{Bounded, Bounds, Place};
@@ -47,6 +51,7 @@ const MAX_ROWS: usize = 10_000;
 struct Shared {
     link: Link,
     metrics: Arc<Metrics>,
+    front: Arc<door::Shared>,
 }
 
 /// Serves until `until` is over, then lets the requests that are here finish.
@@ -57,9 +62,10 @@ pub async fn serve(
     listener: TcpListener,
     link: Link,
     metrics: Arc<Metrics>,
+    front: Arc<door::Shared>,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    serve_within(Bounds::default(), listener, Shared { link, metrics }, until).await
+    serve_within(Bounds::default(), listener, Shared { link, metrics, front }, until).await
 }
 
 async fn serve_within(
@@ -84,6 +90,7 @@ fn routes(shared: Shared) -> Router {
         .route("/v1/clusters", list(&CLUSTERS, false))
         .route("/v1/classes", list(&CLASSES, false))
         .route("/v1/decisions", list(&DECISIONS, true))
+        .route("/v1/explain", post(explain::explain).fallback(asks))
         .fallback(|| async { refusal(StatusCode::NOT_FOUND, "there is nothing at this path") })
         .method_not_allowed_fallback(|| async {
             refusal(StatusCode::METHOD_NOT_ALLOWED, "this can only be read: use GET")
@@ -92,13 +99,24 @@ fn routes(shared: Shared) -> Router {
         .layer(middleware::from_fn(guard))
 }
 
+/// A query is sent to be explained, not fetched.
+async fn asks() -> Response {
+    refusal(StatusCode::METHOD_NOT_ALLOWED, "send the query with POST, as {\"sql\": …}")
+}
+
 /// Refuses strangers, and ends what takes too long.
 async fn guard(request: Request, next: Next) -> Response {
-    let _answering = request.extensions().get().map(|ConnectInfo::<Place>(place)| place.answers());
+    let place = request.extensions().get().map(|ConnectInfo::<Place>(place)| place.clone());
     if !is_for_us(request.headers(), request.uri()) {
         return refusal(StatusCode::FORBIDDEN, "the Host is not this machine: use localhost, 127.0.0.1 or [::1]");
     }
-    match tokio::time::timeout(REQUEST_WITHIN, next.run(request)).await {
+    let (head, body) = request.into_parts();
+    // Until it is here whole, the connection waits like any whose request has not been sent.
+    let Ok(body) = to_bytes(body, explain::LARGEST_BODY).await else {
+        return refusal(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 1 MiB, or did not come whole");
+    };
+    let _answering = place.as_ref().map(Place::answers);
+    match tokio::time::timeout(REQUEST_WITHIN, next.run(Request::from_parts(head, Body::from(body)))).await {
         Ok(response) => response,
         Err(_) => refusal(StatusCode::SERVICE_UNAVAILABLE, "the request took too long"),
     }

@@ -41,7 +41,11 @@ async fn served(bounds: Bounds, link: Link) -> Gateway {
     let address = listener.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel();
     let until = async move { drop(stopped.await) };
-    let shared = Shared { link, metrics: Arc::new(Metrics::new()) };
+    let answers = Arc::new(crate::catalog::Catalog::new(link.clone()));
+    let fallback = crate::driver::fallback::Fallback::new(punctual_core::time::Span::from_secs(1));
+    let (door, classes) = (crate::settings::Door::default(), punctual_core::class::Class::built_in());
+    let front = Arc::new(door::Shared::new(0, door, classes, 1, answers, fallback));
+    let shared = Shared { link, metrics: Arc::new(Metrics::new()), front };
     let server = tokio::spawn(serve_within(bounds, listener, shared, until));
     Gateway { address, stop, server }
 }
@@ -246,4 +250,48 @@ async fn a_server_that_is_told_to_stop_ends_with_an_idle_client_connected() {
     assert_eq!(&first, b"HTTP/1.1 200");
     gateway.stop.send(()).expect("the server runs");
     gateway.server.await.expect("no panic").expect("no error");
+}
+
+async fn post(gateway: &Gateway, body: &str) -> (String, String) {
+    let head = "POST /v1/explain HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: ";
+    send(gateway, &format!("{head}{}\r\n\r\n{body}", body.len())).await
+}
+
+#[tokio::test]
+async fn what_cannot_be_explained_says_why() {
+    let gateway = gateway(Some(sample::snapshot())).await;
+    for (body, says) in [
+        ("", "the body is not what it should be"),
+        ("[]", "the body is not what it should be"),
+        (r#"{"user": "ann"}"#, "missing field `sql`"),
+        (r#"{"sql": "select 1", "usr": "ann"}"#, "unknown field `usr`"),
+        (r#"{"sql": "select 1", "class": "nope"}"#, "there is no class \\\"nope\\\"; the classes are control, default"),
+        (r#"{"sql": "select 1", "slo": "2"}"#, "slo is no duration"),
+    ] {
+        let (status, answer) = post(&gateway, body).await;
+        assert!(status == "HTTP/1.1 400 Bad Request" && answer.contains(says), "{body}: {status} {answer}");
+    }
+    let (status, answer) = post(&gateway, &" ".repeat((1 << 20) + 1)).await;
+    assert_eq!(status, "HTTP/1.1 413 Payload Too Large", "{answer}");
+    let (status, answer) = fetch(&gateway, "/v1/explain").await;
+    assert!(status == "HTTP/1.1 405 Method Not Allowed" && answer.contains("with POST"), "{status} {answer}");
+    // Answered without asking anybody.
+    let (status, answer) = post(&gateway, r#"{"sql": "show punctual.slo"}"#).await;
+    assert!(status == "HTTP/1.1 200 OK" && answer.contains("\"verdict\":\"answer\""), "{status} {answer}");
+    let dead = self::gateway(None).await;
+    assert_eq!(post(&dead, r#"{"sql": "select 1"}"#).await.0, "HTTP/1.1 503 Service Unavailable");
+}
+
+#[tokio::test]
+async fn bodies_that_are_never_sent_whole_do_not_keep_a_health_check_waiting() {
+    let bounds = Bounds { connections: 4, request_within: HOUR, next_within: HOUR };
+    let gateway = gateway_within(bounds, Some(sample::snapshot())).await;
+    let mut flood = Vec::new();
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(gateway.address).await.expect("a connection");
+        let half = b"POST /v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"sql\":";
+        stream.write_all(half).await.expect("to send");
+        flood.push(stream);
+        assert_eq!(fetch(&gateway, "/healthz").await.0, "HTTP/1.1 200 OK");
+    }
 }

@@ -107,6 +107,14 @@ impl Plans {
         None
     }
 
+    /// The plan of that query's shape, if it is known. Nothing is wished for.
+    pub fn known(&self, statement: &Statement, database: &str) -> Option<Plan> {
+        match self.book().known.get(&(statement.fingerprint, database.into())) {
+            Some(Known::Plan(plan)) if has_plan(statement) => Some(*plan),
+            _ => None,
+        }
+    }
+
     /// What came of a wish; None: it could not be planned.
     fn learnt(&self, wish: &Wish, plan: Option<Plan>) {
         let known = plan.map_or_else(|| Known::Failed(Instant::now()), Known::Plan);

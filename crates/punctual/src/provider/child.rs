@@ -9,6 +9,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use punctual_core::cluster::Spec;
 use punctual_core::event::LossCause;
@@ -21,7 +22,7 @@ use tokio::task::JoinHandle;
 use super::socket_dir::SocketDir;
 use super::{Notice, Start, Wish};
 use crate::relay;
-use crate::settings::{Address, Embedded, Endpoint, Secret, Tables};
+use crate::settings::{Address, Embedded, Endpoint, Secret, Simulated, Tables};
 
 /// Lines of a child's last words that are kept.
 const LAST_WORDS: usize = 5;
@@ -57,6 +58,8 @@ impl fmt::Display for ChildError {
 #[derive(Debug)]
 pub(super) struct Program {
     arguments: Vec<String>,
+    /// How long a start takes at least.
+    start_takes: Duration,
 }
 
 impl Program {
@@ -77,12 +80,13 @@ impl Program {
                 arguments.extend(["--tables".to_owned(), dir.display().to_string()]);
             }
         }
-        Program { arguments }
+        Program { arguments, start_takes: Duration::ZERO }
     }
 
-    /// A simulated cluster of that size.
-    pub(super) fn simulated(time_scale: f64, spec: &Spec, patience: Span) -> Program {
-        let arguments = [
+    /// A simulated cluster of that size; `chance` is what a warehouse's chance begins with.
+    pub(super) fn simulated(simulated: &Simulated, chance: u64, spec: &Spec, patience: Span) -> Program {
+        let Simulated { time_scale, warehouse, start_takes } = simulated;
+        let mut arguments = vec![
             "--runaway-after".to_owned(),
             patience.to_string(),
             "--simulated".to_owned(),
@@ -94,19 +98,30 @@ impl Program {
             "--time-scale".to_owned(),
             time_scale.to_string(),
         ];
-        Program { arguments: arguments.into() }
+        if *warehouse {
+            arguments.extend(["--warehouse".to_owned(), "--seed".to_owned(), chance.to_string()]);
+        }
+        let start_takes = start_takes.secs_f64() / time_scale;
+        Program { arguments, start_takes: Duration::try_from_secs_f64(start_takes).unwrap_or(Duration::MAX) }
     }
 }
 
 /// Runs a child until it is told to stop or ends by itself.
 pub(super) async fn run(mut start: Start, program: Program) {
+    let begins = tokio::time::Instant::now();
     let mut engine = match Engine::launch(&program).await {
         Ok(engine) => engine,
         Err(error) => return start.report(Notice::Lost(LossCause::StartFailed, error.to_string())).await,
     };
     let (cluster, within) = (start.cluster, start.door.connect_within);
     let ready = tokio::select! {
-        ready = engine.ready(cluster, within) => ready,
+        ready = async {
+            let ready = engine.ready(cluster, within).await;
+            if ready.is_ok() {
+                tokio::time::sleep(program.start_takes.saturating_sub(begins.elapsed())).await;
+            }
+            ready
+        } => ready,
         () = stop_wanted(&mut start) => {
             engine.kill().await;
             return start.report(Notice::Stopped).await;
@@ -228,7 +243,7 @@ impl Engine {
     /// Lets the child end: nothing runs there any more.
     async fn end(&mut self) {
         self.stdin = None;
-        if tokio::time::timeout(std::time::Duration::from_secs(5), self.child.wait()).await.is_err() {
+        if tokio::time::timeout(Duration::from_secs(5), self.child.wait()).await.is_err() {
             self.kill().await;
         }
     }
@@ -272,4 +287,28 @@ fn random_secret() -> io::Result<String> {
     let mut bytes = [0u8; 32];
     io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::billing::Price;
+    use punctual_core::id::Units;
+
+    use super::*;
+
+    #[test]
+    fn a_simulated_warehouse_has_its_own_chance_and_starts_in_its_own_time() {
+        let price = Price::default();
+        let spec = Spec { name: "a".into(), units: Units(8), slots: 4, price, killable: true, offer: None };
+        let patience = Span::from_secs(5);
+        let simulated = Simulated { time_scale: 60.0, warehouse: true, start_takes: Span::from_secs(90) };
+        let program = Program::simulated(&simulated, 7 << 32 | 2, &spec, patience);
+        assert_eq!(
+            program.arguments.join(" "),
+            "--runaway-after 5s --simulated --size 8 --slots 20 --time-scale 60 --warehouse --seed 30064771074"
+        );
+        assert_eq!(program.start_takes, Duration::from_millis(1_500));
+        let plain = Program::simulated(&Simulated::default(), 7, &spec, patience);
+        assert!(!plain.arguments.contains(&"--warehouse".to_owned()) && plain.start_takes.is_zero());
+    }
 }

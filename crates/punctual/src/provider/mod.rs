@@ -6,15 +6,17 @@
 
 mod address;
 mod child;
+mod exec;
 mod socket_dir;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use punctual_core::cluster::Spec;
 use punctual_core::event::LossCause;
 use punctual_core::id::{ClusterId, Generation};
 use punctual_core::time::Span;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::settings::{ClusterKind, Door, Endpoint};
 
@@ -65,14 +67,44 @@ pub struct Providers {
     notices: mpsc::Sender<About>,
     starts: BTreeMap<(ClusterId, Generation), watch::Sender<Wish>>,
     doubts: u32,
+    gateway: u16,
+    /// For each name of a cluster that commands start: held while commands for it may run.
+    turns: BTreeMap<String, Arc<Mutex<()>>>,
+    /// For each table of such clusters: what was there before, as it becomes known.
+    surveys: BTreeMap<String, watch::Sender<Option<exec::Survey>>>,
+    /// True once the clusters to begin with have been started.
+    settled: bool,
 }
 
 impl Providers {
-    /// Providers for clusters of these names, and the end where their notices come out. What works on for nobody is
-    /// reported after `patience`.
-    pub fn new(kinds: BTreeMap<String, ClusterKind>, door: Door, patience: Span) -> (Providers, mpsc::Receiver<About>) {
+    /// Providers of the gateway of that number for clusters of these names, and the end where their notices come out. What
+    /// works on for nobody is reported after `patience`.
+    pub fn new(
+        gateway: u16,
+        kinds: BTreeMap<String, ClusterKind>,
+        door: Door,
+        patience: Span,
+    ) -> (Providers, mpsc::Receiver<About>) {
         let (notices, receiver) = mpsc::channel(NOTICES);
-        (Providers { kinds, door, patience, notices, starts: BTreeMap::new(), doubts: 0 }, receiver)
+        let by_commands = kinds.iter().filter(|(_, kind)| matches!(kind, ClusterKind::Exec(_)));
+        let surveys = by_commands.map(|(name, _)| (name.clone(), watch::channel(None).0)).collect();
+        let (starts, turns) = (BTreeMap::new(), BTreeMap::new());
+        (
+            Providers { kinds, door, patience, notices, starts, doubts: 0, gateway, turns, surveys, settled: false },
+            receiver,
+        )
+    }
+
+    /// The clusters to begin with have been started: whatever else is there from before is stopped. Those that wait to know
+    /// what is there go on.
+    pub fn settle(&mut self) {
+        self.settled = true;
+        for (name, kind) in &self.kinds {
+            let (ClusterKind::Exec(exec), Some(tell)) = (kind, self.surveys.get(name)) else { continue };
+            let wanted = self.turns.keys().cloned().collect();
+            let tags = exec::Tags { gateway: self.gateway, cluster: name.clone(), generation: 0, size: 0 };
+            tokio::spawn(exec::survey(Arc::clone(exec), tags, wanted, tell.clone()));
+        }
     }
 
     /// Starts a cluster. What comes of it is a notice.
@@ -81,13 +113,29 @@ impl Providers {
         self.starts.retain(|_, wish| !wish.is_closed());
         self.starts.insert((cluster, generation), wish);
         let start = Start { cluster, generation, wishes, notices: self.notices.clone(), door: self.door.clone() };
-        match self.kinds.get(spec.offer.as_ref().unwrap_or(&spec.name)).cloned() {
+        let table = spec.offer.as_ref().unwrap_or(&spec.name);
+        match self.kinds.get(table).cloned() {
+            Some(ClusterKind::Exec(exec)) => {
+                let surveyed = self.surveys.get(table).map(watch::Sender::subscribe);
+                let adopts = !self.settled;
+                self.turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+                let turn = Arc::clone(self.turns.entry(spec.name.clone()).or_default());
+                let tags = exec::Tags {
+                    gateway: self.gateway,
+                    cluster: spec.name.clone(),
+                    generation: generation.0,
+                    size: spec.units.0,
+                };
+                drop(tokio::spawn(exec::run(start, exec::Wanted { exec, tags, turn, surveyed, adopts })));
+            }
             Some(ClusterKind::Address(endpoint)) => drop(tokio::spawn(address::run(start, endpoint))),
             Some(ClusterKind::Embedded(embedded)) => {
                 drop(tokio::spawn(child::run(start, child::Program::embedded(&embedded, spec, self.patience))));
             }
-            Some(ClusterKind::Simulated { time_scale }) => {
-                drop(tokio::spawn(child::run(start, child::Program::simulated(time_scale, spec, self.patience))));
+            Some(ClusterKind::Simulated(simulated)) => {
+                let chance = u64::from(cluster.0) << 32 | u64::from(generation.0);
+                let program = child::Program::simulated(&simulated, chance, spec, self.patience);
+                drop(tokio::spawn(child::run(start, program)));
             }
             None => {
                 let detail = format!("no cluster is called {}", spec.name);

@@ -116,6 +116,10 @@ impl Driver {
                 drop(answer.send(self.pools.values().next().cloned().ok_or(NoneReady::default())))
             }
             Report::Doubtful { .. } | Report::Model(_) => {}
+            Report::Explain { answer, .. } => drop(answer.send(None)),
+            Report::Decided { query, answer } => {
+                drop(answer.send(self.dispatcher.decision(query).cloned().map(Box::new)));
+            }
             Report::Look { answer } => {
                 let view = self.dispatcher.view(now());
                 let sessions = self.mailboxes.values().filter(|mailbox| !mailbox.is_closed()).count() as u32;

@@ -8,6 +8,10 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 
+use punctual::model::file::{self, Facts};
+use punctual_core::predict::model::{Model, Parts};
+use punctual_core::predict::net::{Layout, Shape};
+use punctual_core::predict::stage::Stage;
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
@@ -122,9 +126,20 @@ impl Served {
 
     /// Status and body of a GET.
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        self.request(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http))
+    }
+
+    /// Status and body of a POST.
+    pub(crate) fn post(&self, path: &str, body: &str) -> (u16, String) {
+        let (host, length) = (self.http, body.len());
+        self.request(&format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    }
+
+    fn request(&self, request: &str) -> (u16, String) {
         use std::io::Write;
         let mut stream = std::net::TcpStream::connect(self.http).expect("HTTP accepts");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http);
         stream.write_all(request.as_bytes()).expect("a request is sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
@@ -196,4 +211,28 @@ fn spawn(dir: &Path, within: &str, configuration: &str, stderr: Stdio) -> Child 
 /// The directories that a gateway over that state directory writes.
 pub(crate) fn journal_of(dir: &Path) -> std::path::PathBuf {
     dir.join("state/journal")
+}
+
+/// A state directory with a model that expects every query to take that many seconds alone on one unit.
+pub(crate) fn with_model(seconds: f64) -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let shape = Shape { known: 0, hidden: 16 };
+    let mut stage = Stage { spreads: [0.5; 4], ..Stage::default() };
+    stage.trees.start = seconds.ln();
+    let weights = vec![0.0; Layout::of(shape).total()];
+    let parts = Parts { stage, known: Vec::new(), hidden: 16, weights, spread_scales: [1.0; 2] };
+    let facts = Facts {
+        build: "test".into(),
+        queries: 9,
+        isolated: 3,
+        newest: 1,
+        kind: "stage".into(),
+        epochs: 1,
+        seed: 0,
+        split: "none".into(),
+    };
+    std::fs::create_dir_all(dir.path().join("state")).expect("a directory");
+    let path = dir.path().join("state/punctual.model");
+    file::write(&path, &Model::new(parts).expect("sound parts"), &facts).expect("a model is written");
+    dir
 }

@@ -1,18 +1,20 @@
 //! What settings mean to whoever pays for the clusters and waits for the queries.
 
+use std::fmt::Write;
 use std::num::NonZero;
 use std::path::Path;
 use std::{fs, thread};
 
-use punctual_core::class::{self, Because, CONTROL, Class, DEFAULT, Origin, Rule};
+use punctual_core::class::{self, CONTROL, Class, DEFAULT, Origin};
 use punctual_core::statement::Statement;
 use punctual_core::time::Span;
 use serde::Serialize;
 
 use super::startable;
 use crate::config::bytes_text;
+use crate::door::{reason, rule_text};
 use crate::model::file;
-use crate::settings::{Address, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Tables};
+use crate::settings::{Address, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Simulated, Tables};
 
 /// All that `punctual check` says.
 #[derive(Debug, Serialize)]
@@ -167,8 +169,8 @@ fn cluster(cluster: &Cluster) -> ClusterMeaning {
         name: spec.name.clone(),
         what: match &cluster.kind {
             ClusterKind::Embedded(embedded) => embedded_text(embedded, spec.units.0),
-            ClusterKind::Simulated { time_scale } if *time_scale == 1.0 => "simulated".to_owned(),
-            ClusterKind::Simulated { time_scale } => format!("simulated, {time_scale} seconds in one"),
+            ClusterKind::Simulated(simulated) => simulated_as(simulated),
+            ClusterKind::Exec(exec) => format!("started by `{}` within {}", exec.start.join(" "), exec.start_within),
             ClusterKind::Address(endpoint) => format!("Postgres at {}", endpoint.address),
         },
         size: spec.units.0,
@@ -176,6 +178,18 @@ fn cluster(cluster: &Cluster) -> ClusterMeaning {
         usd_per_hour: spec.price.cost(spec.units, Span::from_secs(3_600)),
         usd_least: spec.price.cost(spec.units, spec.price.minimum),
     }
+}
+
+fn simulated_as(simulated: &Simulated) -> String {
+    let Simulated { time_scale, warehouse, start_takes } = simulated;
+    let mut text = if *warehouse { "simulated warehouse" } else { "simulated" }.to_owned();
+    if *time_scale != 1.0 {
+        let _ = write!(text, ", {time_scale} seconds in one");
+    }
+    if *start_takes > Span::ZERO {
+        let _ = write!(text, ", starts in {start_takes}");
+    }
+    text
 }
 
 fn embedded_text(embedded: &Embedded, units: u32) -> String {
@@ -203,32 +217,6 @@ fn class_meaning(class: &Class) -> ClassMeaning {
         _ => class.rules.iter().map(rule_text).collect(),
     };
     ClassMeaning { name: class.name.clone(), slo_s: class.slo.map(Span::secs_f64), slo: class.slo, rules }
-}
-
-/// `user is "etl" and it reads table "orders"`.
-fn rule_text(rule: &Rule) -> String {
-    let Rule { user, database, application, kind, table } = rule;
-    let conditions = [
-        user.as_ref().map(|user| format!("the user is {user:?}")),
-        database.as_ref().map(|database| format!("the database is {database:?}")),
-        application.as_ref().map(|application| format!("the application starts with {application:?}")),
-        kind.map(|kind| format!("the statement is of kind \"{}\"", kind.name())),
-        table.as_ref().map(|table| format!("it reads the table {table:?}")),
-    ];
-    conditions.into_iter().flatten().collect::<Vec<_>>().join(" and ")
-}
-
-fn reason(because: Because, class: &Class) -> String {
-    match because {
-        Because::Comment => "its comment names the class".to_owned(),
-        Because::Chosen => "its session chose the class".to_owned(),
-        Because::Housekeeping => "it is what drivers and tools send on their own account".to_owned(),
-        Because::Nothing => "no rule of any class matches".to_owned(),
-        Because::Rule(index) => {
-            let text = class.rules.get(index as usize).map(rule_text).unwrap_or_default();
-            format!("rule {} of the class matches: {text}", index + 1)
-        }
-    }
 }
 
 fn limits(settings: &Settings) -> Vec<String> {
@@ -324,7 +312,7 @@ fn warnings(settings: &Settings) -> Vec<String> {
 fn crowding(clusters: &[Cluster]) -> Vec<String> {
     let embedded = clusters.iter().filter_map(|cluster| match &cluster.kind {
         ClusterKind::Embedded(embedded) => Some(resources(embedded, cluster.spec.units.0)),
-        ClusterKind::Simulated { .. } | ClusterKind::Address(_) => None,
+        ClusterKind::Simulated(_) | ClusterKind::Exec(_) | ClusterKind::Address(_) => None,
     });
     let (threads, memory) = embedded.fold((0, 0u64), |sum, more| (sum.0 + more.0, sum.1.saturating_add(more.1)));
     let mut warnings = Vec::new();

@@ -9,7 +9,7 @@ use crate::settings::{Cluster, ClusterKind, Embedded};
 pub(super) fn problems(clusters: &[Cluster]) -> Vec<String> {
     let embedded = clusters.iter().filter_map(|cluster| match &cluster.kind {
         ClusterKind::Embedded(embedded) => Some((&cluster.spec.name, embedded)),
-        ClusterKind::Simulated { .. } | ClusterKind::Address(_) => None,
+        ClusterKind::Simulated(_) | ClusterKind::Exec(_) | ClusterKind::Address(_) => None,
     });
     embedded
         .filter_map(|(name, embedded)| {

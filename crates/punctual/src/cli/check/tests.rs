@@ -29,6 +29,8 @@ kind = "simulated"
 size = 128
 slots = 100
 time_scale = 60
+warehouse = "yes"
+start_takes = "90s"
 [[cluster]]
 name = "warehouse"
 kind = "postgres"
@@ -63,7 +65,7 @@ fn a_file_is_told_in_words() {
         Clusters
 
           name       size  slots  $/hour awake  $ to wake  what
-          fleet       128    100         48.00       0.80  simulated, 60 seconds in one
+          fleet       128    100         48.00       0.80  simulated warehouse, 60 seconds in one, starts in 90s
           warehouse     8     32          3.00       0.05  Postgres at db.example.com:5439
 
           An hour with all of them awake costs $51.00.
