@@ -264,7 +264,7 @@ impl Rehearsed {
         let count = |which: fn(&Act) -> bool| {
             self.scaled.iter().filter(|scaled| scaled.mode == Mode::On && which(&scaled.act)).count()
         };
-        [count(|act| matches!(act, Act::Start(..))), count(|act| matches!(act, Act::Stop(_)))]
+        [count(|act| matches!(act, Act::Start(_, Some(_)))), count(|act| matches!(act, Act::Stop(_)))]
     }
 }
 

@@ -28,7 +28,7 @@ use punctual_core::policy::Policy;
 use punctual_core::predict::model::Model;
 use punctual_core::route::Routing;
 use punctual_core::scale::{Mode, Scaling, Selector};
-use punctual_core::time::Span;
+use punctual_core::time::{Span, Time};
 use punctual_sim::rehearsal::{Rehearsal, Rehearsed};
 use punctual_sim::world::compute::Make;
 
@@ -71,6 +71,9 @@ pub(super) struct Flags {
     /// How policies scale that do not say it: TRIGGER[:SELECTOR], or off
     #[arg(long, value_name = "TRIGGER[:SELECTOR]")]
     scaling: Option<Growth>,
+    /// Scaling says what it would do and does nothing
+    #[arg(long)]
+    shadow: bool,
     /// Sizes of the clusters that scaling may start; without it 4, 8, 16 and 32, or the configuration's
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = typed::size)]
     sizes: Vec<Units>,
@@ -138,10 +141,11 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
     let ground = Ground::of(flags)?;
     let rules = ground.rules(flags);
-    ground.warn(&rules);
+    ground.warn(flags, &rules);
     let (load, classes, as_recorded) = ground.load(flags)?;
     let policies: Vec<Rehearsal> = rules.iter().map(|rules| ground.rehearsal(flags, rules, &classes)).collect();
     let cut = Cut { compress: flags.compress, most: flags.queries as usize };
+    too_slow(&policies, &load, cut, flags.seed);
     let (load, seeds) = (&load, (flags.seed, flags.seeds));
     let kept = Kept { first_seeds: flags.html.is_some(), first_policy: flags.record.is_some() };
     let every = Every { load, cut, classes: &classes, policies: &policies, seeds, kept };
@@ -254,7 +258,7 @@ impl Ground {
     }
 
     /// Says what will not be as one might think.
-    fn warn(&self, rules: &[Rules]) {
+    fn warn(&self, flags: &Flags, rules: &[Rules]) {
         let predicts = |rules: &Rules| matches!(rules.routing, Routing::Slo | Routing::SloStage);
         let studies =
             |rules: &Rules| matches!(rules.scaling, Some(Growth::By(_, Selector::Vertical | Selector::AddCluster)));
@@ -307,6 +311,9 @@ impl Ground {
                 policy.scaling = Scaling { mode: Mode::On, trigger, selector, ..policy.scaling };
             }
         }
+        if flags.shadow && policy.scaling.mode != Mode::Off {
+            policy.scaling.mode = Mode::Shadow;
+        }
         let (fleet, model) = (self.fleet.clone(), self.model.clone());
         let clients = flags.closed_loop.map(|clients| clients as usize);
         Rehearsal { seed: 0, policy, fleet, model, make: Make::Sharing, clients }
@@ -330,6 +337,19 @@ impl Ground {
             (None, Some(_)) => "as recorded, or that of the class".to_owned(),
             (None, None) => Target::Factor(DEFAULT_FACTOR).to_string(),
         }
+    }
+}
+
+/// Says so if nothing that is started can help.
+fn too_slow(policies: &[Rehearsal], load: &Load, cut: Cut, seed: u64) {
+    let mut scaled = policies.iter().map(|of| &of.policy.scaling).filter(|scaling| scaling.mode == Mode::On);
+    let Some(takes) = scaled.next().map(|scaling| scaling.start_takes) else { return };
+    let last = load.arrivals(seed, cut).last().map_or(Span::ZERO, |last| last.at.since(Time::ZERO));
+    if takes >= last {
+        print::aside(format_args!(
+            "punctual: a cluster takes {takes} to start, and the last query comes after {last}: nothing that is started \
+             comes in time"
+        ));
     }
 }
 

@@ -30,7 +30,7 @@ const DRAWN: usize = 12;
 const CLUSTERS: usize = 40;
 
 /// The most bars one above the other on a cluster.
-const LANES: usize = 16;
+const LANES: usize = 64;
 
 const IN_TIME: Colour = 0;
 const LATE: Colour = 1;
@@ -47,8 +47,8 @@ pub(super) fn page(found: &Found, runs: &[&Rehearsed]) -> String {
         let title = format!("{}: {rate}, ${:.2}", of.policy, of.cost.mean);
         let clock = Clock::over(run.lasted);
         running(run, clock, &title, &mut page);
-        coming(run, clock, &title, &mut page);
-        places(run, clock, &title, &mut page);
+        coming(run, clock, &of.policy, &mut page);
+        places(run, clock, &of.policy, &mut page);
     }
     page.html(&found.to_string())
 }
@@ -150,40 +150,33 @@ fn coming(run: &Rehearsed, clock: Clock, title: &str, page: &mut Page) {
     }
     let legend = [(IN_TIME, "came".to_owned()), (LATE, "came, and was late".to_owned())];
     let caption = "By the time of their arrival. Late: missed its SLO, was refused, failed or was lost.";
-    page.plot(title, caption, &plot.svg("arrivals and violations over time"), &legend);
+    page.plot(&format!("{title}: arrivals"), caption, &plot.svg("arrivals and violations over time"), &legend);
 }
 
 fn places(run: &Rehearsed, clock: Clock, title: &str, page: &mut Page) {
     let mut rows: BTreeMap<ClusterId, (usize, String)> = BTreeMap::new();
     for life in &run.lives {
         let next = rows.len();
-        rows.entry(life.cluster).or_insert((next, format!("{} ({})", life.name, life.units.0)));
+        rows.entry(life.cluster).or_insert((next, format!("#{} ({})", life.cluster, life.units.0)));
     }
     rows.retain(|_, (at, _)| *at < CLUSTERS);
-    let of = run.ended.iter().filter(|ended| row_of(&rows, ended).is_some()).count();
-    let kept = of.min(BARS);
     let mut names = vec![String::new(); rows.len()];
     rows.values().for_each(|(at, name)| names[*at].clone_from(name));
-    let mut plot = Plot::new(clock.axis(), Axis::of_names("clusters (size)", names));
+    let mut plot = Plot::new(clock.axis(), Axis::of_names("cluster (size)", names));
     let high = plot.step_up();
     for life in run.lives.iter().filter(|life| rows.contains_key(&life.cluster)) {
         lived(&mut plot, clock, life, run.lasted, rows[&life.cluster].0 as f64, high);
     }
-    let mut here: Vec<&Ended> = run.ended.iter().filter(|ended| row_of(&rows, ended).is_some()).collect();
-    here.sort_by_key(|ended| (ended.placed, ended.query.id));
-    // When each lane of each cluster is free again.
-    let mut lanes: BTreeMap<usize, Vec<Time>> = BTreeMap::new();
-    for (at, ended) in here.into_iter().enumerate() {
-        let (Some(row), Some(placed)) = (row_of(&rows, ended), ended.placed) else { continue };
-        let lanes = lanes.entry(row).or_insert_with(|| vec![Time::ZERO; LANES]);
-        let lane = lanes.iter().position(|free| *free <= placed).unwrap_or(at % LANES);
-        lanes[lane] = lanes[lane].max(ended.ended);
+    let here = laid(run, &rows);
+    let (of, kept) = (here.len(), here.len().min(BARS));
+    let lanes = here.iter().map(|laid| laid.lane + 1).max().unwrap_or(1) as f64;
+    for (at, Laid { ended, placed, row, lane }) in here.into_iter().enumerate() {
         if (at + 1) * kept / of > at * kept / of {
-            let y = row as f64 - 0.4 + 0.8 * (lane as f64 + 0.5) / LANES as f64;
+            let y = row as f64 - 0.4 + 0.8 * (lane as f64 + 0.5) / lanes;
             let colour = if ended.violated == Some(true) { LATE } else { IN_TIME };
             let waited = placed.since(ended.arrived);
             let word = format!("query {}: waited {waited}, ran {}", ended.query.fingerprint, ended.ended.since(placed));
-            let thick = (0.8 * high / LANES as f64 * 0.8).max(0.8);
+            let thick = (0.8 * high / lanes * 0.8).clamp(0.8, 12.0);
             plot.bar((clock.at(placed), y), (clock.at(ended.ended), y), thick, colour, word);
         }
     }
@@ -192,12 +185,40 @@ fn places(run: &Rehearsed, clock: Clock, title: &str, page: &mut Page) {
         format!("{how_many}Each bar is a query, from its placement to its end. The band is the cluster's life.");
     let legend = [(IN_TIME, "in time, or without SLO"), (LATE, "late"), (LIFE, "ready")];
     let legend = legend.map(|(colour, name)| (colour, name.to_owned()));
-    page.plot(title, &caption, &plot.svg("queries by cluster over time"), &legend);
+    page.plot(&format!("{title}: clusters"), &caption, &plot.svg("queries by cluster over time"), &legend);
 }
 
-fn row_of(rows: &BTreeMap<ClusterId, (usize, String)>, ended: &Ended) -> Option<usize> {
-    ended.placed?;
-    ended.cluster.and_then(|(cluster, _)| rows.get(&cluster)).map(|(at, _)| *at)
+/// A query as a bar.
+struct Laid<'a> {
+    ended: &'a Ended,
+    placed: Time,
+    /// The place of its cluster.
+    row: usize,
+    /// Its place there among those that run beside it.
+    lane: usize,
+}
+
+/// Every query that was placed on one of these clusters, on the lowest lane that is free.
+fn laid<'a>(run: &'a Rehearsed, rows: &BTreeMap<ClusterId, (usize, String)>) -> Vec<Laid<'a>> {
+    let on_row = |ended: &'a Ended| {
+        let (placed, (cluster, _)) = (ended.placed?, ended.cluster?);
+        rows.get(&cluster).map(|(row, _)| Laid { ended, placed, row: *row, lane: 0 })
+    };
+    let mut here: Vec<Laid<'_>> = run.ended.iter().filter_map(on_row).collect();
+    here.sort_by_key(|laid| (laid.placed, laid.ended.query.id));
+    // When each lane of each cluster is free again.
+    let mut lanes: BTreeMap<usize, Vec<Time>> = BTreeMap::new();
+    for (at, laid) in here.iter_mut().enumerate() {
+        let free = lanes.entry(laid.row).or_default();
+        laid.lane = match free.iter().position(|until| *until <= laid.placed) {
+            Some(lane) => lane,
+            None if free.len() < LANES => free.len(),
+            None => at % LANES,
+        };
+        free.resize(free.len().max(laid.lane + 1), Time::ZERO);
+        free[laid.lane] = free[laid.lane].max(laid.ended.ended);
+    }
+    here
 }
 
 fn lived(plot: &mut Plot, clock: Clock, life: &Life, lasted: Span, row: f64, high: f64) {

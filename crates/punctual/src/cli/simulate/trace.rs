@@ -83,6 +83,7 @@ struct Kept {
 /// Reads a history.
 pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, Stop> {
     let (mut seen, mut kept, mut unreadable, mut left_out) = (Seen::default(), Vec::new(), 0u64, 0u64);
+    let mut sizeless = 0u64;
     let matches = |row: &Row| {
         let name = row.cluster.as_deref().unwrap_or_default();
         wanted.only.is_empty() || wanted.only.iter().any(|pattern| pattern.matches(name))
@@ -109,12 +110,19 @@ pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, St
         let before = seen.len();
         seen.push(&row);
         if seen.len() > before {
+            sizeless += u64::from(row.cluster_size.is_none());
             let Row { arrival, ended, status, class, slo, .. } = row;
             kept.push(Kept { arrival, ended, status, class, slo });
         }
     }
     if unreadable > 3 {
         print::aside(format_args!("punctual: {} more rows could not be read", unreadable - 3));
+    }
+    if sizeless > 0 {
+        print::aside(format_args!(
+            "punctual: {sizeless} queries do not say how large their cluster was: it counts as size 1, and twice the size \
+             is half the time; --clusters 1,1 are as large as it was"
+        ));
     }
     let observations = seen.split(&Split::None, Fold { number: 0, seed: 0 }).map_err(Stop::failed)?;
     let trace = traced(wanted, classes, kept, &observations, left_out);

@@ -149,7 +149,9 @@ impl Plot {
     /// A bar of that thickness, with a word that appears where it is pointed at; at least so long that it can be seen.
     pub fn bar(&mut self, from: (f64, f64), to: (f64, f64), thick: f64, colour: Colour, word: impl Display) {
         let ((x1, y1), (x2, y2)) = (self.at(from), self.at(to));
-        let (x2, word) = (x2.max(x1 + SHORTEST), escaped(&word.to_string()));
+        // One that ends where the next begins is seen to end.
+        let x2 = if x2 - x1 > 4.0 * SHORTEST { x2 - SHORTEST / 2.0 } else { x2.max(x1 + SHORTEST) };
+        let word = escaped(&word.to_string());
         let _ = write!(
             self.drawn,
             r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" stroke="var(--c{colour})" stroke-width="{thick:.1}"><title>{word}</title></line>"#
