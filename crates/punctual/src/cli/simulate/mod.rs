@@ -260,8 +260,10 @@ impl Ground {
     /// Says what will not be as one might think.
     fn warn(&self, flags: &Flags, rules: &[Rules]) {
         let predicts = |rules: &Rules| matches!(rules.routing, Routing::Slo | Routing::SloStage);
-        let studies =
-            |rules: &Rules| matches!(rules.scaling, Some(Growth::By(_, Selector::Vertical | Selector::AddCluster)));
+        let studies = |rules: &Rules| {
+            let growth = rules.scaling.or(flags.scaling);
+            matches!(growth, Some(Growth::By(_, Selector::Vertical | Selector::AddCluster)))
+        };
         if self.model.is_none() && rules.iter().any(predicts) {
             print::aside("punctual: without --model, slo and slo_stage go by least outstanding");
         }
