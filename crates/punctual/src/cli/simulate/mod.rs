@@ -234,8 +234,8 @@ impl Ground {
         if let Some(start_takes) = flags.start_takes {
             policy.scaling.start_takes = start_takes;
         }
-        if fleet.is_empty() {
-            return Err(Stop::usage("there is no cluster at the start: --clusters 16,16 says which there are"));
+        if fleet.is_empty() && policy.scaling.offers.is_empty() {
+            return Err(Stop::usage("there is no cluster at the start, and none that may be started"));
         }
         Ok(Ground { policy, configured: flags.config.is_some(), fleet, model })
     }

@@ -162,7 +162,7 @@ fn places(run: &Rehearsed, clock: Clock, title: &str, page: &mut Page) {
     rows.retain(|_, (at, _)| *at < CLUSTERS);
     let mut names = vec![String::new(); rows.len()];
     rows.values().for_each(|(at, name)| names[*at].clone_from(name));
-    let mut plot = Plot::new(clock.axis(), Axis::of_names("cluster (size)", names));
+    let mut plot = Plot::new(clock.axis(), Axis::of_names("", names));
     let high = plot.step_up();
     for life in run.lives.iter().filter(|life| rows.contains_key(&life.cluster)) {
         lived(&mut plot, clock, life, run.lasted, rows[&life.cluster].0 as f64, high);
@@ -181,8 +181,9 @@ fn places(run: &Rehearsed, clock: Clock, title: &str, page: &mut Page) {
         }
     }
     let how_many = if of > kept { format!("{kept} of {of} queries, evenly taken. ") } else { String::new() };
-    let caption =
-        format!("{how_many}Each bar is a query, from its placement to its end. The band is the cluster's life.");
+    let caption = format!(
+        "{how_many}Each bar is a query, from its placement to its end. A row is a cluster (its size), its band the time for which it was ready."
+    );
     let legend = [(IN_TIME, "in time, or without SLO"), (LATE, "late"), (LIFE, "ready")];
     let legend = legend.map(|(colour, name)| (colour, name.to_owned()));
     page.plot(&format!("{title}: clusters"), &caption, &plot.svg("queries by cluster over time"), &legend);
