@@ -188,7 +188,6 @@ impl Gathered {
             }
             _ => {}
         }
-        let mut decided = matches!(step.event, Event::StudyDone { .. });
         for command in step.commands {
             match command {
                 Command::Record(ended) => {
@@ -200,14 +199,11 @@ impl Gathered {
                     self.open.insert(*cluster, self.lives.len());
                     let (name, units, asked) = (spec.name.clone(), spec.units, step.now);
                     self.lives.push(Life { cluster: *cluster, name, units, asked, ready: None, gone: None });
-                    decided = true;
                 }
-                Command::Stop { .. } | Command::Study { .. } => decided = true,
                 _ => {}
             }
         }
-        // A view is dear; nothing is decided about the fleet without leaving one of these.
-        if decided && step.dispatcher.policy().scaling.mode != Mode::Off {
+        if step.dispatcher.scaled().next_back().is_some_and(|last| last.at == step.now) {
             self.decisions(step);
         }
     }
@@ -221,10 +217,10 @@ impl Gathered {
         let room = SCALED_KEPT - self.scaled.len();
         let known = self.scaled.iter().rev().take_while(|scaled| scaled.at == step.now).count();
         let since = self.scaled.last().map(|last| last.at);
-        let log = step.dispatcher.view(step.now).scaling;
-        let now = log.iter().filter(|scaled| scaled.at == step.now).skip(known).cloned();
-        let before = log.iter().filter(|scaled| scaled.at < step.now && since.is_none_or(|since| scaled.at > since));
-        self.scaled.extend(before.cloned().chain(now).take(room));
+        let log = || step.dispatcher.scaled();
+        let now = log().filter(|scaled| scaled.at == step.now).skip(known);
+        let before = log().filter(|scaled| scaled.at < step.now && since.is_none_or(|since| scaled.at > since));
+        self.scaled.extend(before.chain(now).take(room).cloned());
     }
 
     fn rehearsed(self, dispatcher: &Dispatcher, now: Time, start: Time, minimum: Span) -> Rehearsed {

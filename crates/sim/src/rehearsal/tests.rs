@@ -96,6 +96,12 @@ fn starts_of_scaling_are_seen_with_their_reason_and_take_their_time() {
     assert_eq!(started.ready.map(|ready| ready.since(started.asked)), Some(start_takes));
     let starts = rehearsed.scaled.iter().filter(|scaled| matches!(scaled.act, Act::Start(..))).count();
     assert_eq!(starts, rehearsed.lives.len() - 1, "each once: {:?}", rehearsed.scaled);
+    // In the shadow it decides the same at first, and does nothing.
+    let shadow = Scaling { mode: Mode::Shadow, ..scaled.policy.scaling.clone() };
+    let policy = Policy { scaling: shadow, ..scaled.policy.clone() };
+    let shadowed = Rehearsal { policy, ..scaled.clone() }.run(&arrivals(200), &mut |_| true).expect("not stopped");
+    let first = |rehearsed: &Rehearsed| (rehearsed.scaled[0].at, rehearsed.scaled[0].because);
+    assert_eq!((first(&shadowed), shadowed.lives.len(), shadowed.actions()), (first(&rehearsed), 1, [0, 0]));
     // A start that takes longer than everything helps nobody, and nothing waits for it.
     scaled.policy.scaling.start_takes = Span::from_secs(100_000);
     let never = scaled.run(&arrivals(200), &mut |_| true).expect("it is not stopped");
