@@ -31,7 +31,7 @@ pub(super) fn write(path: &Path, runs: &[(u64, &Rehearsed, Vec<Arrival>)], class
 fn row(seed: u64, ended: &Ended, rehearsed: &Rehearsed, arrivals: &[Arrival], classes: &[Class]) -> Row {
     // Queries are numbered from one as they are sent.
     let number = (ended.query.id.0 & ((1 << 48) - 1)) as usize;
-    let recorded = arrivals.get(number.wrapping_sub(1)).and_then(|arrival| arrival.ask.recorded.as_ref());
+    let traits = arrivals.get(number.wrapping_sub(1)).map(|arrival| arrival.ask.traits());
     let name = |cluster| {
         let life = rehearsed.lives.iter().find(|life| life.cluster == cluster);
         life.map_or_else(|| format!("{cluster}"), |life| format!("{}-{cluster}", life.name))
@@ -42,8 +42,8 @@ fn row(seed: u64, ended: &Ended, rehearsed: &Rehearsed, arrivals: &[Arrival], cl
         cluster,
         cluster_size: ended.cluster.map(|(_, units)| units),
         class: classes.get(ended.query.class.0 as usize).map(|class| class.name.as_str().into()),
-        text_hash: Some(recorded.map_or(ended.query.fingerprint.0, |recorded| recorded.traits.text)),
-        features: recorded.map(|recorded| recorded.traits.features.to_vec()),
+        text_hash: traits.as_ref().map(|traits| traits.text),
+        features: traits.map(|traits| traits.features.to_vec()),
         slo: ended.query.slo,
         predicted_p50: ended.predicted.map(|predicted| predicted.p50),
         predicted_p90: ended.predicted.map(|predicted| predicted.p90),
