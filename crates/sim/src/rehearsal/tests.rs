@@ -1,3 +1,5 @@
+//! Small rehearsals, and what must come of them.
+
 use punctual_core::billing::Price;
 use punctual_core::class::DEFAULT;
 use punctual_core::route::Routing;
