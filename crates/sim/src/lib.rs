@@ -7,6 +7,7 @@
 //! - [`workload`]: what arrives, and when
 //! - [`world`]: what stands in for clients, engines and providers
 //! - [`run`](mod@run): the loop; [`outcome`]: what came of it
+//! - [`rehearsal`]: a workload under one policy, with its fleet, in detail
 //! - [`journal`]: the same events again, from a checkpoint
 //! - [`study`]: what starting a cluster would change
 //! - [`calibration`]: the simulated warehouse against measurements
@@ -18,6 +19,7 @@ pub mod agenda;
 pub mod calibration;
 pub mod journal;
 pub mod outcome;
+pub mod rehearsal;
 pub mod run;
 pub mod scenario;
 pub mod study;

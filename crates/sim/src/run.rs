@@ -74,6 +74,11 @@ impl<W: Iterator<Item = Arrival>> Run<W> {
         Some(Step { now: self.now, event, commands: &self.commands, dispatcher: &self.dispatcher })
     }
 
+    /// One more query comes, beside the workload's.
+    pub fn send(&mut self, arrival: Arrival) {
+        self.world.expect(arrival);
+    }
+
     /// The dispatcher as it is now.
     pub fn dispatcher(&self) -> &Dispatcher {
         &self.dispatcher

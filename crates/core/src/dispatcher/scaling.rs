@@ -182,6 +182,11 @@ impl Dispatcher {
         standings.into_iter().flatten().map(|standing| (standing.query, standing.placed, standing.outlook))
     }
 
+    /// The last decisions about the fleet, oldest first.
+    pub fn scaled(&self) -> impl DoubleEndedIterator<Item = &Scaled> {
+        self.scaler.log.iter()
+    }
+
     /// The queries that run, control queries excepted.
     pub fn running(&self) -> impl Iterator<Item = QueryId> {
         let running = self.live.iter().filter(|(_, live)| matches!(live.state, LiveState::Running { .. }));

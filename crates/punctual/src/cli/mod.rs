@@ -15,6 +15,7 @@ mod progress;
 mod replay;
 mod reproduce;
 mod serve;
+mod simulate;
 mod train;
 
 use std::io::{IsTerminal, Write};
@@ -57,6 +58,8 @@ enum Command {
     Train(train::Flags),
     /// Measure a model on history that it has not learnt from
     Evaluate(evaluate::Flags),
+    /// Find out what policies would have cost and which SLOs they would have kept
+    Simulate(Box<simulate::Flags>),
     /// Make the papers' tables again on a history
     #[command(subcommand)]
     Reproduce(reproduce::What),
@@ -88,6 +91,7 @@ pub fn main() -> ExitCode {
         Ok(Command::Import(flags)) => import::run(&flags),
         Ok(Command::Train(flags)) => train::run(&flags),
         Ok(Command::Evaluate(flags)) => evaluate::run(&flags),
+        Ok(Command::Simulate(flags)) => simulate::run(&flags),
         Ok(Command::Reproduce(what)) => reproduce::run(&what),
         Ok(Command::Calibrate(flags)) => calibrate::run(&flags),
         Ok(Command::Engine(flags)) => engine::run(&flags),

@@ -151,6 +151,7 @@ fn draw_ask(share: &Share, index: usize, rng: &mut Rng) -> Ask {
         kind: Kind::Select,
         work: Work { cpu: share.size.draw(rng), most_units: share.most_units },
         template: None,
+        recorded: None,
     }
 }
 

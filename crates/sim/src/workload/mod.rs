@@ -4,15 +4,21 @@
 //! spreads a [`Mix`] of queries over the instants of a [`Pattern`]. Nothing is drawn before it is asked for.
 //!
 //! For a simulated warehouse there are the queries of TPC-DS: [`Templates`] spreads a weighted choice of them over a
-//! pattern, [`trace()`] takes them from a list, and a [`Day`] from counts by hour.
+//! pattern, [`trace()`] takes them from a list, and a [`Day`] from counts by hour. What was recorded elsewhere comes again as
+//! [`Recorded`] queries, which say what they take on each size.
 
 mod day;
 mod instants;
 mod mix;
+mod recorded;
 mod templates;
 
+use std::sync::Arc;
+
 use punctual_core::fingerprint::Fingerprint;
-use punctual_core::id::{ClassId, SessionId};
+use punctual_core::id::{ClassId, SessionId, Units};
+use punctual_core::predict::features::FEATURES;
+use punctual_core::query::Traits;
 use punctual_core::statement::Kind;
 use punctual_core::time::{Span, Time};
 
@@ -22,6 +28,7 @@ use crate::world::warehouse::Template;
 pub use day::Day;
 pub use instants::{Batched, Instants, Pattern, Phase, Spread};
 pub use mix::{Mix, Share, Size};
+pub use recorded::{Recorded, Remembered, again};
 pub use templates::{Asked, Templates, trace};
 
 /// A client sends a query, and the rest of its transaction if that opens one.
@@ -39,7 +46,7 @@ pub struct Arrival {
 }
 
 /// What a client wants.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Ask {
     /// Its class.
     pub class: ClassId,
@@ -53,10 +60,29 @@ pub struct Ask {
     pub work: Work,
     /// Which query of TPC-DS it is, if it is one: in a simulated warehouse that says what it takes.
     pub template: Option<Template>,
+    /// What is known of it besides, if it was recorded elsewhere.
+    pub recorded: Option<Arc<Recorded>>,
+}
+
+impl Ask {
+    /// What its latency is predicted from: what was recorded of it, or what can be known of its template. What is alike in its
+    /// fingerprint is alike in its text, where there is none.
+    pub fn traits(&self) -> Traits {
+        let known = self.recorded.as_ref().map(|recorded| recorded.traits.clone());
+        known.unwrap_or_else(|| {
+            let features = self.template.map_or([0.0; FEATURES], templates::features_of);
+            Traits { text: self.fingerprint.0, features }
+        })
+    }
+
+    /// What it takes on a cluster of that size: what was recorded of it, or else its work.
+    pub fn work_on(&self, units: Units) -> Work {
+        self.recorded.as_ref().and_then(|recorded| recorded.work_on(units)).unwrap_or(self.work)
+    }
 }
 
 /// A query that follows another one.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Later {
     /// How long the client thinks after the end of the one before.
     pub after: Span,

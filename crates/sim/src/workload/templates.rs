@@ -3,8 +3,11 @@
 //! An arrival names its template and carries the template's CPU work besides, so that it means something where there is
 //! no simulated warehouse, too. Its shape is its template's number.
 
+use std::sync::LazyLock;
+
 use punctual_core::fingerprint::Fingerprint;
 use punctual_core::id::{ClassId, SessionId};
+use punctual_core::predict::features::{FEATURES, Features, features};
 use punctual_core::rng::{Rng, Stream};
 use punctual_core::statement::Kind;
 use punctual_core::time::{Span, Time};
@@ -36,6 +39,7 @@ impl Asked {
             kind: Kind::Select,
             work: Work { cpu: Span::from_secs_f64(profile.cpu), most_units },
             template: Some(self.template),
+            recorded: None,
         };
         Arrival { at, session: SessionId::of(0, number), ask, then: Vec::new() }
     }
@@ -91,6 +95,17 @@ pub fn trace(mut list: Vec<(Time, Asked)>, table: &Table) -> impl Iterator<Item 
     list.sort_by_key(|(at, _)| *at);
     let table = table.clone();
     list.into_iter().zip(1..).map(move |((at, asked), number)| asked.arrival(at, number, &table))
+}
+
+/// What the text of a template would say: which tables it reads.
+pub(super) fn features_of(template: Template) -> Features {
+    static ALL: LazyLock<Vec<Features>> = LazyLock::new(|| {
+        let text = |template| {
+            format!("select * from {}", Table::shipped().profile(template).tables.names().replace('+', ", "))
+        };
+        Template::all().map(|template| features(&text(template), None)).collect()
+    });
+    ALL.get(template.index()).copied().unwrap_or([0.0; FEATURES])
 }
 
 #[cfg(test)]

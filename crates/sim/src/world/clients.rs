@@ -4,15 +4,11 @@ use std::collections::VecDeque;
 
 use punctual_core::event::{Event, Outcome};
 use punctual_core::id::{QueryId, SessionId};
-use std::sync::LazyLock;
-
-use punctual_core::predict::features::{FEATURES, Features, features};
-use punctual_core::query::{Query, Traits};
+use punctual_core::query::Query;
 use punctual_core::time::{Span, Time};
 
 use super::{Due, World};
 use crate::workload::{Arrival, Ask, Later};
-use crate::world::warehouse::{Table, Template};
 
 /// A query on its way, as its session sees it.
 #[derive(Clone, Debug)]
@@ -66,6 +62,8 @@ impl World {
         let client = self.clients.entry(session).or_default();
         client.query.get_or_insert(id);
         let stubborn = self.chance.strikes(self.conditions.stubborn);
+        let Ask { class, slo, fingerprint, kind, .. } = ask;
+        let traits = Some(Box::new(ask.traits()));
         self.sent.insert(id, Sent { session, ask, stubborn });
         if self.chance.strikes(self.conditions.client_cancels) {
             let after = self.chance.fault_after(self.conditions.patience);
@@ -75,10 +73,6 @@ impl World {
             let after = self.chance.fault_after(self.conditions.patience);
             self.agenda.add(now + after, Due::Vanishes(session));
         }
-        let Ask { class, slo, fingerprint, kind, template, .. } = ask;
-        // What is alike in its fingerprint is alike in its text. A template's is told by its tables; else there is none.
-        let features = template.map_or([0.0; FEATURES], features_of);
-        let traits = Some(Box::new(Traits { text: fingerprint.0, features }));
         self.inbox.push_back(Event::Arrived(Query { id, session, fingerprint, kind, class, slo, traits }));
     }
 
@@ -134,15 +128,4 @@ impl World {
             self.vanishes(session, now);
         }
     }
-}
-
-/// What the text of a template would say: which tables it reads.
-fn features_of(template: Template) -> Features {
-    static ALL: LazyLock<Vec<Features>> = LazyLock::new(|| {
-        let text = |template| {
-            format!("select * from {}", Table::shipped().profile(template).tables.names().replace('+', ", "))
-        };
-        Template::all().map(|template| features(&text(template), None)).collect()
-    });
-    ALL.get(template.index()).copied().unwrap_or([0.0; FEATURES])
 }

@@ -2,7 +2,7 @@
 
 use punctual_core::cluster::Spec;
 use punctual_core::event::{Event, LossCause, Outcome};
-use punctual_core::id::{ClusterId, Generation, QueryId};
+use punctual_core::id::{ClusterId, Generation, QueryId, Units};
 use punctual_core::query::SqlState;
 use punctual_core::time::{Span, Time};
 
@@ -13,6 +13,7 @@ use super::{Due, World};
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     generation: Generation,
+    units: Units,
     up: bool,
     compute: Compute,
     /// Queries there, whether or not anyone still waits for their end.
@@ -32,8 +33,8 @@ impl World {
     /// A provider is asked to start a cluster.
     pub(super) fn start(&mut self, cluster: ClusterId, generation: Generation, spec: &Spec, now: Time) {
         let compute = self.make.cluster(spec.units);
-        self.sites
-            .insert(cluster, Site { generation, up: false, compute, here: Vec::new(), burning: Vec::new(), change: 0 });
+        let (units, up, here, burning) = (spec.units, false, Vec::new(), Vec::new());
+        self.sites.insert(cluster, Site { generation, units, up, compute, here, burning, change: 0 });
         let more = match self.conditions.start_more {
             Span::ZERO => Span::ZERO,
             mean => Span::from_secs_f64(self.chance.starts.exponential(mean.secs_f64())),
@@ -90,11 +91,11 @@ impl World {
     /// A query reaches the cluster that it was sent to, if that is still there and takes it.
     pub(super) fn reaches(&mut self, query: QueryId, cluster: ClusterId, now: Time) {
         let Some(sent) = self.sent.get(&query) else { return };
-        let (work, template) = (sent.ask.work, sent.ask.template);
+        let ask = sent.ask.clone();
         let bounces = self.chance.strikes(self.conditions.bounces);
         match self.sites.get_mut(&cluster).filter(|site| site.up && !bounces) {
             Some(site) => {
-                site.compute.arrive(now, query, work, template);
+                site.compute.arrive(now, query, ask.work_on(site.units), ask.template);
                 site.here.push(query);
                 self.changed(cluster);
             }

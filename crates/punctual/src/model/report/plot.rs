@@ -13,6 +13,9 @@ const BOTTOM: f64 = 48.0;
 /// Decades beyond which a logarithmic axis has ticks at powers of ten alone.
 const SHORT: f64 = 2.6;
 
+/// The shortest bar.
+const SHORTEST: f64 = 0.8;
+
 /// How values lie along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
@@ -143,6 +146,33 @@ impl Plot {
         );
     }
 
+    /// A bar of that thickness, with a word that appears where it is pointed at; at least so long that it can be seen.
+    pub fn bar(&mut self, from: (f64, f64), to: (f64, f64), thick: f64, colour: Colour, word: impl Display) {
+        let ((x1, y1), (x2, y2)) = (self.at(from), self.at(to));
+        // One that ends where the next begins is seen to end.
+        let x2 = if x2 - x1 > 4.0 * SHORTEST { x2 - SHORTEST / 2.0 } else { x2.max(x1 + SHORTEST) };
+        let word = escaped(&word.to_string());
+        let _ = write!(
+            self.drawn,
+            r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" stroke="var(--c{colour})" stroke-width="{thick:.1}"><title>{word}</title></line>"#
+        );
+    }
+
+    /// A column from the floor up to a value, so wide, with a word that appears where it is pointed at.
+    pub fn column(&mut self, at: f64, value: f64, wide: f64, colour: Colour, word: impl Display) {
+        let ((x, top), (_, floor)) = (self.at((at, value)), self.at((at, self.y.from)));
+        let word = escaped(&word.to_string());
+        let _ = write!(
+            self.drawn,
+            r#"<line x1="{x:.1}" y1="{floor:.1}" x2="{x:.1}" y2="{top:.1}" stroke="var(--c{colour})" stroke-width="{wide:.1}"><title>{word}</title></line>"#
+        );
+    }
+
+    /// How many of a plot's own units one step of the axis upwards takes.
+    pub fn step_up(&self) -> f64 {
+        (self.at((self.x.from, self.y.from)).1 - self.at((self.x.from, self.y.from + 1.0)).1).abs()
+    }
+
     /// A line through these places.
     pub fn line(&mut self, places: impl IntoIterator<Item = (f64, f64)>, class: &str, colour: Colour) {
         let mut points = String::new();
@@ -231,8 +261,11 @@ mod tests {
         let mut plot = Plot::new(Axis::over("x", Scale::Log, [1.0, 10.0]), Axis::over("y", Scale::Linear, [0.0, 1.0]));
         plot.point((0.0, f64::NAN), 2.0, 0, "<b>");
         plot.line([(1e9, 5.0)], "thin", 1);
+        plot.bar((1.0, 0.5), (1.0, 0.5), 3.0, 2, "<c>");
+        assert_eq!(plot.step_up(), HEIGHT - TOP - BOTTOM);
         let svg = plot.svg("a & b");
         assert!(svg.contains(r#"cx="62.0" cy="332.0""#) && svg.contains("544.0,12.0"), "{svg}");
+        assert!(svg.contains(r#"x1="62.0" y1="172.0" x2="62.8" y2="172.0""#) && svg.contains("&lt;c&gt;"), "{svg}");
         assert!(svg.contains("&lt;b&gt;") && svg.contains("a &amp; b") && !svg.contains("NaN"));
     }
 }

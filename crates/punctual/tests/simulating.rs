@@ -1,0 +1,134 @@
+//! `punctual simulate` as it is typed: what it says, and what it refuses.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Runs it, in that directory: the exit code, standard output and standard error.
+fn simulate(dir: &Path, typed: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    let output = command.current_dir(dir).arg("simulate").args(typed).output().expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn json(dir: &Path, typed: &[&str]) -> Value {
+    let (code, out, err) = simulate(dir, &[typed, &["--format", "json"]].concat());
+    assert_eq!(code, Some(0), "{err}");
+    serde_json::from_str(&out).expect("JSON")
+}
+
+fn here() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+const SMALL: [&str; 6] = ["--workload", "poisson:0.1", "--for", "20m", "--seeds", "2"];
+
+#[test]
+fn policies_meet_the_same_arrivals_and_luck_whatever_the_number_of_threads() {
+    let dir = here();
+    let all = ["--policy", "round_robin", "--compare", "p2c,least_outstanding+queue_depth:horizontal"];
+    let with = |threads| json(dir.path(), &[&SMALL[..], &all, &["--threads", threads]].concat());
+    let found = with("1");
+    assert_eq!(found, with("3"));
+    let policies = found["policies"].as_array().expect("policies");
+    assert_eq!(policies.len(), 3);
+    let ended = |of: &Value| of["ended"]["finished"].as_f64().expect("a number");
+    assert!(policies.iter().all(|of| ended(of) == found["queries"].as_f64().expect("a number")));
+    assert!(policies[0].get("against_first").is_none() && policies[1]["against_first"]["cost"]["mean"].is_f64());
+    let same = json(dir.path(), &[&SMALL[..], &["--policy", "p2c", "--compare", "p2c+off"]].concat());
+    let cost = |at: usize| same["policies"][at]["cost"].clone();
+    assert_eq!((cost(0), same["policies"][1]["against_first"]["cost"]["high"].as_f64()), (cost(1), Some(0.0)));
+}
+
+#[test]
+fn what_was_simulated_can_be_written_down_and_sent_again() {
+    let dir = here();
+    let record = ["--record", "h", "--clusters", "16", "--slo", "20s", "--policy", "round_robin"];
+    let recorded = json(dir.path(), &[&SMALL[..], &record].concat());
+    let again = ["--trace", "h", "--clusters", "16", "--only", "seed0-*", "--seeds", "1", "--html", "page.html"];
+    let found = json(dir.path(), &again);
+    let mean = recorded["queries"].as_f64().expect("a number");
+    let queries = found["queries"].as_f64().expect("a number");
+    assert!((queries / mean - 1.0).abs() < 0.3, "one seed of two: {queries} of {mean}");
+    assert!(found["as_recorded"]["violation_rate"].is_f64() && found["policies"][0]["violation_rate"]["mean"].is_f64());
+    let page = std::fs::read_to_string(dir.path().join("page.html")).expect("a page");
+    assert!(!page.contains("http") && !page.contains("<script") && !page.contains("NaN"));
+    assert_eq!(page.matches("<svg").count(), 3);
+    assert!(page.contains("prefers-color-scheme:dark"));
+    let less = json(dir.path(), &["--trace", "h", "--queries", "7", "--seeds", "1", "--compress", "6"]);
+    assert_eq!(less["queries"].as_f64(), Some(7.0));
+}
+
+#[test]
+fn in_a_closed_loop_one_client_sends_one_query_at_a_time() {
+    let dir = here();
+    let found = json(dir.path(), &[&SMALL[..], &["--closed-loop", "1", "--clusters", "16", "--slo", "1h"]].concat());
+    let of = &found["policies"][0];
+    assert_eq!(of["violation_rate"]["mean"].as_f64(), Some(0.0));
+    // One after the other without a pause: the cluster is there as long as all latencies take.
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let busy = number(&of["latency_s"]["mean"]["mean"]) * number(&found["queries"]) / 3_600.0;
+    assert!((number(&of["cluster_hours"]["mean"]) / busy - 1.0).abs() < 0.05);
+}
+
+#[test]
+fn a_configuration_brings_its_clusters_classes_and_policy() {
+    let dir = here();
+    let config = "[policy]\nrouting = \"round_robin\"\n\
+                  [[cluster]]\nname = \"a\"\nkind = \"simulated\"\nsize = 8\n\
+                  [[cluster]]\nname = \"b\"\nkind = \"simulated\"\nsize = 16\n";
+    std::fs::write(dir.path().join("p.toml"), config).expect("a file");
+    let found = json(dir.path(), &[&SMALL[..], &["--config", "p.toml"]].concat());
+    assert_eq!(found["clusters"], serde_json::json!([8, 16]));
+    assert_eq!(found["policies"][0]["policy"], "round_robin");
+    std::fs::write(dir.path().join("p.toml"), "[polcy]\n").expect("a file");
+    let (code, _, err) = simulate(dir.path(), &[&SMALL[..], &["--config", "p.toml"]].concat());
+    assert!(code == Some(2) && err.contains("polcy"), "{err}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_reason() {
+    let dir = here();
+    std::fs::create_dir(dir.path().join("empty")).expect("a directory");
+    std::fs::write(dir.path().join("m.model"), "no model").expect("a file");
+    let workload: &[&str] = &["--workload", "poisson:0.1"];
+    let refused: [(&[&str], i32, &str); 13] = [
+        (&["--policy", "slo"], 2, "--trace"),
+        (&["--workload", "poison:1"], 2, "did you mean \"poisson\"?"),
+        (&["--trace", "h", "--workload", "day"], 2, "cannot be used with"),
+        (&["--trace", "nowhere"], 1, "nowhere"),
+        (&["--trace", "empty"], 1, "no history in empty"),
+        (&[workload, &["--policy", "round_robbin"]].concat(), 2, "did you mean \"round_robin\"?"),
+        (&[workload, &["--compare", "p2c,,slo"]].concat(), 2, "there is no policy \"\""),
+        (&[workload, &["--clusters", "16,0"]].concat(), 2, "\"0\" is no size"),
+        (&[workload, &["--clusters", ""]].concat(), 2, "no size"),
+        (&[workload, &["--slo", "0s"]].concat(), 2, "cannot be met"),
+        (&[workload, &["--seeds", "0"]].concat(), 2, "seeds"),
+        (&[workload, &["--compress", "0"]].concat(), 2, "0.001"),
+        (&[workload, &["--model", "m.model"]].concat(), 1, "m.model is not a model"),
+    ];
+    for (typed, code, because) in refused {
+        let (ended, out, err) = simulate(dir.path(), typed);
+        assert!(ended == Some(code) && err.contains(because) && out.is_empty(), "{typed:?}: {ended:?} {err}");
+    }
+}
+
+#[test]
+fn odd_cases_have_results_and_say_what_is_odd() {
+    let dir = here();
+    let short = ["--workload", "poisson:0.1", "--for", "3m", "--seeds", "1"];
+    let slow = ["--scaling", "queue_depth:horizontal", "--start-takes", "1h"];
+    let (code, _, err) = simulate(dir.path(), &[&short[..], &slow].concat());
+    assert!(code == Some(0) && err.contains("nothing that is started comes in time"), "{err}");
+    let (code, out, err) = simulate(dir.path(), &[&short[..], &["--policy", "slo"]].concat());
+    assert!(code == Some(0) && err.contains("without --model"), "{err}");
+    assert!(out.contains("One seed: no intervals."), "{out}");
+    // All at one instant, and none at all.
+    let burst =
+        json(dir.path(), &["--workload", "poisson:10", "--for", "100s", "--compress", "1000000", "--seeds", "1"]);
+    assert!(burst["queries"].as_f64().is_some_and(|queries| queries > 900.0));
+    let none = json(dir.path(), &["--workload", "poisson:0.000001", "--for", "1s", "--seeds", "2"]);
+    assert_eq!((none["queries"].as_f64(), &none["policies"][0]["violation_rate"]), (Some(0.0), &Value::Null));
+}
