@@ -293,7 +293,7 @@ mod tests {
     use punctual_core::predict::net::{Layout, Shape};
     use punctual_core::predict::stage::Stage;
     use punctual_core::query::Traits;
-    use punctual_core::route::Routing;
+    use punctual_core::route::{Counting, Routing};
     use punctual_core::scale::{Mode, Scaling};
     use punctual_core::statement::Kind;
 
@@ -322,7 +322,14 @@ mod tests {
 
     /// A cluster of four units to which a query comes every `gap` seconds for five minutes, due within a minute.
     fn study(gap: u64, scaling: Scaling) -> Study {
-        let policy = Policy { routing: Routing::Slo, scaling, wait_limit: Span::from_secs(9_000), ..Policy::default() };
+        let counting = Counting::Median;
+        let policy = Policy {
+            routing: Routing::Slo,
+            counting,
+            scaling,
+            wait_limit: Span::from_secs(9_000),
+            ..Policy::default()
+        };
         let mut dispatcher = Dispatcher::new(1, policy);
         dispatcher.provide(ModelId(1), model());
         let mut commands = Vec::new();

@@ -265,7 +265,8 @@ mod tests {
         assert!((slo.violation_rate - (14.0 - 7.0 * 0.5) / 8.0).abs() < 1e-12, "{slo:?}");
         assert!((slo.cost + 0.25).abs() < 1e-12);
         assert_eq!(slo.published_violation_rate, Some(-0.478));
-        assert_eq!((found.rows.len(), found.rows[3].violation_rate), (24, 0.3));
+        assert_eq!(found.rows.len(), 24);
+        assert!((found.rows[3].violation_rate - 0.3).abs() < 1e-12);
         assert!((found.rows[3].violation_rate_ci95.unwrap() - 12.71 * 0.1).abs() < 1e-9);
         let shown = found.to_string();
         assert!(shown.contains("slo_stage") && shown.contains("paper -47.8 %"), "{shown}");
