@@ -100,8 +100,8 @@ impl Dispatcher {
         if self.policy.scaling.mode == Mode::Off || self.shutdown.is_some() {
             return self.scale_at(None);
         }
-        let width = self.policy.scaling.window;
-        self.scaler.window.prune(self.now, width);
+        let rules = &self.policy.scaling;
+        self.scaler.window.prune(self.now, rules.study_window, rules.window);
         self.settle(commands);
         self.tear_down(commands);
         if look && self.scaler.in_flight.is_none() {
@@ -145,7 +145,7 @@ impl Dispatcher {
     pub fn study(&self) -> Study {
         let rules = self.policy.scaling.clone();
         let began = self.scaler.began.unwrap_or(self.now);
-        let (arrivals, width) = self.scaler.window.arrivals(self.now, rules.window, began);
+        let (arrivals, width) = self.scaler.window.arrivals(self.now, rules.study_window, began);
         Study { fork: self.fork(), at: self.now, arrivals, width, rules }
     }
 

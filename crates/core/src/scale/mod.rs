@@ -31,8 +31,11 @@ pub struct Scaling {
     pub selector: Selector,
     /// What may be started and stopped, smallest first. The tables of the configuration that say `elastic`.
     pub offers: Vec<Spec>,
-    /// How far back arrivals and ends are looked at: w of the paper.
+    /// How far back ends are looked at by triggers: w of the paper.
     pub window: Span,
+    /// How far back arrivals go that a study lets come again. (The paper has w for this, too; but in five minutes too few
+    /// come to tell how heavy the next ones will be, and studies are too hopeful.)
+    pub study_window: Span,
     /// Queries that must be seen before they say anything: θ.
     pub observations: u32,
     /// Ends that a study waits for: μ.
@@ -64,6 +67,7 @@ impl Default for Scaling {
             selector: Selector::AddCluster,
             offers: Vec::new(),
             window: Span::from_secs(300),
+            study_window: Span::from_secs(1_800),
             observations: 32,
             completions: 32,
             late_share: 0.05,

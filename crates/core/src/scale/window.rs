@@ -49,13 +49,12 @@ impl Window {
         self.ends.push_back(End { at: now, arrived, late });
     }
 
-    /// Forgets what is older than `width`.
-    pub fn prune(&mut self, now: Time, width: Span) {
-        let old = |at: Time| at + width < now;
-        while self.arrivals.front().is_some_and(|(at, _)| old(*at)) {
+    /// Forgets arrivals that are older than `arrivals`, and ends that are older than `ends`.
+    pub fn prune(&mut self, now: Time, arrivals: Span, ends: Span) {
+        while self.arrivals.front().is_some_and(|(at, _)| *at + arrivals < now) {
             self.arrivals.pop_front();
         }
-        while self.ends.front().is_some_and(|end| old(end.at)) {
+        while self.ends.front().is_some_and(|end| end.at + ends < now) {
             self.ends.pop_front();
         }
     }
@@ -97,9 +96,9 @@ mod tests {
         let mut window = Window::default();
         (0..10).for_each(|number| window.arrived(at(number), &query(number)));
         (0..10).for_each(|number| window.ended(at(number), at(number), number % 2 == 0));
-        window.prune(at(12), Span::from_secs(5));
-        let (arrivals, filled) = window.arrivals(at(12), Span::from_secs(5), at(0));
-        assert_eq!((arrivals.len(), arrivals[0].0, filled), (3, at(7), Span::from_secs(5)));
+        window.prune(at(12), Span::from_secs(6), Span::from_secs(5));
+        let (arrivals, filled) = window.arrivals(at(12), Span::from_secs(6), at(0));
+        assert_eq!((arrivals.len(), arrivals[0].0, filled), (4, at(6), Span::from_secs(6)));
         assert_eq!((window.observed(at(0)), window.observed(at(9))), ((1, 3), (0, 1)));
     }
 

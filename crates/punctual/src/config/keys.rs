@@ -267,7 +267,13 @@ pub(super) static SCALING: Table = Table {
             "What is started then: nothing; another like the largest; what a simulation finds best as the only one, in place of \
              the others; or what it finds best beside them. Without a model, the last two are as `horizontal`.",
         ),
-        key("window", Duration { least: Span::from_secs(1), most: DAY }, Is("\"5m\""), "How far back is looked."),
+        key("window", Duration { least: Span::from_secs(1), most: DAY }, Is("\"5m\""), "How far back triggers look."),
+        key(
+            "study_window",
+            Duration { least: Span::from_secs(1), most: DAY },
+            Is("\"30m\""),
+            "How far back arrivals go that a simulation lets come again, 2,048 at most.",
+        ),
         key(
             "observations",
             Count { least: 1, most: 4_096 },

@@ -289,6 +289,7 @@ fn scaling(section: &Section<'_>, policy: &Policy, clusters: &[Cluster]) -> Scal
         selector: section.choice("selector").and_then(Selector::named).unwrap_or(Selector::AddCluster),
         offers,
         window: section.span_or_default("window"),
+        study_window: section.span_or_default("study_window"),
         observations: section.count32("observations"),
         completions: section.count32("completions"),
         late_share: section.number("late_share").unwrap_or(policy.violation_target),
