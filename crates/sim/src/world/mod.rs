@@ -16,6 +16,7 @@
 mod clients;
 pub mod compute;
 mod conditions;
+pub mod progress;
 pub mod sharing;
 mod sites;
 pub mod warehouse;

@@ -12,16 +12,14 @@
 //!                                                     └ q1   q2      q3
 //! ```
 //!
-//! Rates change only when a query comes or goes, so between two such instants every query's progress is a straight
-//! line and its end is known. Work and rates are whole numbers (2⁻³² of a microsecond on one unit), not floats: a
-//! query is done when exactly nothing remains, and the whole microsecond at which that is so is a division rounded up.
-//! So there is no drift to bound, no tolerance to choose, and no query whose end is always about to come. Rounding
-//! loses less than 2⁻³² of a unit per query.
-
-use std::collections::VecDeque;
+//! Work and rates are whole numbers (2⁻³² of a microsecond on one unit), not floats, so there is no drift to bound, no
+//! tolerance to choose, and no query whose end is always about to come ([`progress`](super::progress)). Rounding loses
+//! less than 2⁻³² of a unit per query.
 
 use punctual_core::id::{QueryId, Units};
 use punctual_core::time::{Span, Time};
+
+use super::progress::{Division, Progress, Running};
 
 /// Binary digits after the point of work and rates.
 const POINT: u32 = 32;
@@ -35,140 +33,36 @@ pub struct Work {
     pub most_units: u32,
 }
 
-/// One cluster's queries and their progress. Calls carry the time, which is taken not to go back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sharing {
-    units: u64,
-    slots: usize,
-    clock: Time,
-    running: Vec<Running>,
-    waiting: VecDeque<(QueryId, Work)>,
-    /// Finished, not yet reported.
-    done: Vec<QueryId>,
-    /// What a query gets that could use all units.
-    level: u64,
-    /// When the first running query will have finished.
-    first_end: Option<Time>,
-}
+/// One cluster that is shared.
+pub type Sharing = Progress<Fair>;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Running {
-    query: QueryId,
-    remaining: u128,
-    most: u64,
+/// Units, divided max-min fairly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fair {
+    units: u64,
 }
 
 impl Sharing {
     /// An idle cluster. Zero units or slots count as one.
     pub fn new(units: Units, slots: u32) -> Sharing {
-        Sharing {
-            units: u64::from(units.0.max(1)) << POINT,
-            slots: slots.max(1) as usize,
-            clock: Time::ZERO,
-            running: Vec::new(),
-            waiting: VecDeque::new(),
-            done: Vec::new(),
-            level: 0,
-            first_end: None,
+        Progress::idle(Fair { units: u64::from(units.0.max(1)) << POINT }, slots.max(1) as usize)
+    }
+}
+
+impl Division for Fair {
+    type Ask = Work;
+    /// The most that it can use.
+    type Kept = u64;
+
+    fn begin(&mut self, now: Time, _: QueryId, work: Work) -> (u64, u128, Time) {
+        (u64::from(work.most_units.max(1)) << POINT, u128::from(work.cpu.micros()) << POINT, now)
+    }
+
+    fn divide(&mut self, _: Time, running: &mut [Running<u64>]) {
+        let level = level(self.units, || running.iter().map(|running| running.kept));
+        for running in running {
+            running.rate = u128::from(running.kept.min(level));
         }
-    }
-
-    /// A query comes; it runs at once if there is a slot, else it waits. One that is here already is not taken twice.
-    /// How many may wait is for the caller to limit.
-    pub fn arrive(&mut self, now: Time, query: QueryId, work: Work) {
-        self.advance(now);
-        if self.holds(query) {
-            return;
-        }
-        self.waiting.push_back((query, work));
-        self.change();
-    }
-
-    /// A query goes before it has finished. False if it is not here, or has finished by now, which
-    /// [`finished`](Sharing::finished) tells.
-    pub fn leave(&mut self, now: Time, query: QueryId) -> bool {
-        self.advance(now);
-        let before = self.running.len() + self.waiting.len();
-        self.running.retain(|running| running.query != query);
-        self.waiting.retain(|(waiting, _)| *waiting != query);
-        self.change();
-        self.running.len() + self.waiting.len() < before
-    }
-
-    /// When the next query finishes if none comes or goes before. In the past if one has finished that
-    /// [`finished`](Sharing::finished) has not told yet.
-    pub fn next(&self) -> Option<Time> {
-        if self.done.is_empty() { self.first_end } else { Some(self.clock) }
-    }
-
-    /// The queries that have finished by now, in the order in which they did; those of one instant as they came.
-    pub fn finished(&mut self, now: Time) -> Vec<QueryId> {
-        self.advance(now);
-        std::mem::take(&mut self.done)
-    }
-
-    /// How many queries run.
-    pub fn running(&self) -> usize {
-        self.running.len()
-    }
-
-    /// How many queries wait for a slot.
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
-    }
-
-    fn holds(&self, query: QueryId) -> bool {
-        self.running.iter().any(|running| running.query == query)
-            || self.waiting.iter().any(|(waiting, _)| *waiting == query)
-            || self.done.contains(&query)
-    }
-
-    /// Moves to `now`, through every end on the way: each frees a slot and changes the rates of the others.
-    fn advance(&mut self, now: Time) {
-        while let Some(end) = self.first_end.filter(|end| *end <= now) {
-            self.progress(end);
-            let running = self.running.len();
-            let done = &mut self.done;
-            self.running.retain(|running| {
-                if running.remaining == 0 {
-                    done.push(running.query);
-                }
-                running.remaining > 0
-            });
-            // An end beyond the last representable instant is never reached.
-            if self.running.len() == running {
-                break;
-            }
-            self.change();
-        }
-        self.progress(now);
-    }
-
-    /// Moves along straight lines to `now`.
-    fn progress(&mut self, now: Time) {
-        let elapsed = u128::from(now.since(self.clock).micros());
-        if elapsed == 0 {
-            return;
-        }
-        self.clock = now;
-        for running in &mut self.running {
-            let rate = running.most.min(self.level);
-            running.remaining = running.remaining.saturating_sub(elapsed * u128::from(rate));
-        }
-    }
-
-    /// After a query came or went: fills the slots, sets the rates, finds the first end.
-    fn change(&mut self) {
-        while self.running.len() < self.slots
-            && let Some((query, work)) = self.waiting.pop_front()
-        {
-            let remaining = u128::from(work.cpu.micros()) << POINT;
-            self.running.push(Running { query, remaining, most: u64::from(work.most_units.max(1)) << POINT });
-        }
-        self.level = level(self.units, &self.running);
-        let micros = |running: &Running| running.remaining.div_ceil(u128::from(running.most.min(self.level)));
-        let first = self.running.iter().map(micros).min();
-        self.first_end = first.map(|us| self.clock + Span::from_micros(u64::try_from(us).unwrap_or(u64::MAX)));
     }
 }
 
@@ -176,12 +70,12 @@ impl Sharing {
 /// there are enough for everyone. Found from below: at a level that is too low, those who are content stay content at
 /// any higher one, so what they leave can be divided among the others until nobody else becomes content. Never zero:
 /// there are fewer than 2³² queries.
-fn level(units: u64, running: &[Running]) -> u64 {
+fn level<M: Iterator<Item = u64>>(units: u64, most: impl Fn() -> M) -> u64 {
     let mut level = 0;
     loop {
-        let content = || running.iter().filter(|running| running.most <= level);
-        let others = (running.len() - content().count()) as u64;
-        let left = units.saturating_sub(content().map(|running| running.most).sum());
+        let content = || most().filter(|most| *most <= level);
+        let others = most().filter(|most| *most > level).count() as u64;
+        let left = units.saturating_sub(content().sum());
         if others == 0 {
             return units;
         }
@@ -300,12 +194,9 @@ mod tests {
             units in 1u32..200,
             most in prop::collection::vec(1u32..40, 1..60),
         ) {
-            let running: Vec<Running> = most
-                .iter()
-                .map(|&most| Running { query: QueryId(0), remaining: 1, most: u64::from(most) << POINT })
-                .collect();
-            let level = level(u64::from(units) << POINT, &running);
-            let given: u64 = running.iter().map(|running| running.most.min(level)).sum();
+            let can_use = || most.iter().map(|&most| u64::from(most) << POINT);
+            let level = level(u64::from(units) << POINT, can_use);
+            let given: u64 = can_use().map(|most| most.min(level)).sum();
             let wanted = most.iter().map(|&most| u64::from(most)).sum::<u64>().min(units.into()) << POINT;
             prop_assert!(given <= wanted && wanted - given < 60, "{given} of {wanted}");
         }
