@@ -11,6 +11,7 @@ pub mod demo;
 pub mod door;
 pub mod driver;
 pub mod experiment;
+mod figure;
 pub mod gateway;
 pub mod history;
 pub mod http;

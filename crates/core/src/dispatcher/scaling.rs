@@ -119,16 +119,10 @@ impl Dispatcher {
 
     /// A study is done.
     pub(super) fn study_done(&mut self, id: StudyId, answer: Answer, commands: &mut Vec<Command>) {
-        let Some(InFlight::Study { study, asked, fleet }) = self
-            .scaler
-            .in_flight
-            .clone()
-            .filter(|flight| matches!(flight, InFlight::Study { study, .. } if *study == id))
-        else {
+        let is_it = |flight: &mut InFlight| matches!(flight, InFlight::Study { study, .. } if *study == id);
+        let Some(InFlight::Study { asked, fleet, .. }) = self.scaler.in_flight.take_if(is_it) else {
             return self.makes_no_sense();
         };
-        debug_assert_eq!(study, id);
-        self.scaler.in_flight = None;
         if self.fleet() != fleet {
             return self.note(Act::Nothing, Because::Stale, answer.prospects);
         }

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::lessons::Lessons;
 use super::run::{Outcome, run};
 use super::settings::{Scenario, Study};
+use crate::figure::Figure;
 
 /// A policy in a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -122,17 +123,17 @@ fn summary(study: Study, outcomes: &[Outcome], seeds: u64, learnt_from: usize) -
     for (at, scenario) in scenarios.iter().enumerate() {
         for (number, policy) in policies.iter().enumerate() {
             let of = of(at, number);
-            let rates: Vec<f64> = of.iter().map(Outcome::violation_rate).collect();
-            let costs: Vec<f64> = of.iter().map(|outcome| outcome.cost).collect();
+            let figure = |value: fn(&Outcome) -> f64| Figure::sure(&of.iter().map(value).collect::<Vec<_>>());
+            let (rate, cost) = (figure(Outcome::violation_rate), figure(|outcome| outcome.cost));
             rows.push(Row {
                 lambda: scenario.lambda,
                 kappa: scenario.kappa,
                 clusters: scenario.clusters.to_vec(),
                 policy: (*policy).to_owned(),
-                violation_rate: mean(&rates),
-                violation_rate_ci95: half_width(&rates),
-                cost: mean(&costs),
-                cost_ci95: half_width(&costs),
+                violation_rate: rate.mean,
+                violation_rate_ci95: rate.half(),
+                cost: cost.mean,
+                cost_ci95: cost.half(),
                 started: of.iter().map(|outcome| outcome.started.clone()).collect(),
             });
         }
@@ -141,16 +142,15 @@ fn summary(study: Study, outcomes: &[Outcome], seeds: u64, learnt_from: usize) -
         // For each seed the mean over the scenarios, so that the interval is over seeds; the figure itself is of means.
         let by = |value: &dyn Fn(&Outcome) -> f64, least: &dyn Fn(&Outcome) -> f64| {
             let relative = |scenario: usize, seeds: std::ops::Range<usize>| {
-                let of =
-                    |policy: usize| mean(&of(scenario, policy)[seeds.clone()].iter().map(value).collect::<Vec<_>>());
-                let least = of_least(&of_slice(outcomes, scenario, policies.len(), each)[seeds.clone()], least);
-                of(number) / of(0).max(least) - 1.0
+                let mean_of = |policy: usize| mean(of(scenario, policy)[seeds.clone()].iter().map(value));
+                let least = of(scenario, 0)[seeds.clone()].iter().map(least).fold(f64::INFINITY, f64::min);
+                mean_of(number) / mean_of(0).max(least) - 1.0
             };
             let over = |seeds: std::ops::Range<usize>| {
-                mean(&(0..scenarios.len()).map(|scenario| relative(scenario, seeds.clone())).collect::<Vec<_>>())
+                mean((0..scenarios.len()).map(|scenario| relative(scenario, seeds.clone())))
             };
             let by_seed: Vec<f64> = (0..each).map(|seed| over(seed..seed + 1)).collect();
-            (over(0..each), half_width(&by_seed))
+            (over(0..each), Figure::sure(&by_seed).half())
         };
         let one = |outcome: &Outcome| 1.0 / f64::from(outcome.counted.0.max(1));
         let (violation_rate, violation_rate_ci95) = by(&Outcome::violation_rate, &one);
@@ -169,30 +169,9 @@ fn summary(study: Study, outcomes: &[Outcome], seeds: u64, learnt_from: usize) -
     Comparison { study: study.name(), rows, mean, seeds, learnt_from }
 }
 
-/// The first policy's outcomes in a scenario.
-fn of_slice(outcomes: &[Outcome], scenario: usize, policies: usize, each: usize) -> &[Outcome] {
-    let from = scenario * policies * each;
-    &outcomes[from..from + each]
-}
-
-fn of_least(outcomes: &[Outcome], least: &dyn Fn(&Outcome) -> f64) -> f64 {
-    outcomes.iter().map(least).fold(f64::INFINITY, f64::min)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-/// Half the width of the 95 % interval of a mean, by Student's t; None of fewer than two values.
-fn half_width(values: &[f64]) -> Option<f64> {
-    const T: [f64; 10] = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-    if values.len() < 2 {
-        return None;
-    }
-    let (n, middle) = (values.len() as f64, mean(values));
-    let variance = values.iter().map(|value| (value - middle).powi(2)).sum::<f64>() / (n - 1.0);
-    let t = T.get(values.len() - 2).copied().unwrap_or(1.96 + 2.4 / (n - 1.0));
-    Some(t * (variance / n).sqrt())
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len().max(1) as f64;
+    values.sum::<f64>() / count
 }
 
 impl fmt::Display for Comparison {
@@ -267,7 +246,7 @@ mod tests {
         assert_eq!(slo.published_violation_rate, Some(-0.478));
         assert_eq!(found.rows.len(), 24);
         assert!((found.rows[3].violation_rate - 0.3).abs() < 1e-12);
-        assert!((found.rows[3].violation_rate_ci95.unwrap() - 12.71 * 0.1).abs() < 1e-9);
+        assert!((found.rows[3].violation_rate_ci95.unwrap() - 12.706 * 0.1).abs() < 1e-9);
         let shown = found.to_string();
         assert!(shown.contains("slo_stage") && shown.contains("paper -47.8 %"), "{shown}");
     }

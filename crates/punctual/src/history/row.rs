@@ -126,9 +126,7 @@ impl Row {
     pub fn of(ended: &Ended, about: &About, names: Names<'_>, sql: RecordSql) -> Row {
         Row {
             query_id: Some(ended.query.id),
-            started: ended.placed,
             cluster: names.cluster.cloned(),
-            cluster_size: ended.cluster.map(|(_, units)| units),
             class: Some(names.class.clone()),
             user: Some(about.user.clone()),
             database: Some(about.database.clone()),
@@ -138,6 +136,15 @@ impl Row {
                 RecordSql::Text => Some(about.text.clone()),
                 RecordSql::Nothing => None,
             },
+            ..Row::anonymous(ended)
+        }
+    }
+
+    /// What decisions know of a query that ended: all but who sent it, its text, and names.
+    pub(crate) fn anonymous(ended: &Ended) -> Row {
+        Row {
+            started: ended.placed,
+            cluster_size: ended.cluster.map(|(_, units)| units),
             text_hash: ended.query.traits.as_ref().map(|traits| traits.text),
             features: ended.query.traits.as_ref().map(|traits| traits.features.to_vec()),
             slo: ended.query.slo,

@@ -61,6 +61,12 @@ pub struct Plans {
 /// A shape, and the database that its names are in.
 type Key = (Fingerprint, Arc<str>);
 
+impl Wish {
+    fn key(&self) -> Key {
+        (self.fingerprint, Arc::clone(&self.database))
+    }
+}
+
 #[derive(Debug, Default)]
 struct Book {
     known: HashMap<Key, Known>,
@@ -91,7 +97,7 @@ impl Plans {
             return None;
         }
         let wish = wish();
-        let key = (wish.fingerprint, Arc::clone(&wish.database));
+        let key = wish.key();
         let mut book = self.book();
         match book.known.get(&key) {
             Some(Known::Plan(plan)) => return Some(*plan),
@@ -118,12 +124,12 @@ impl Plans {
     /// What came of a wish; None: it could not be planned.
     fn learnt(&self, wish: &Wish, plan: Option<Plan>) {
         let known = plan.map_or_else(|| Known::Failed(Instant::now()), Known::Plan);
-        self.book().learn((wish.fingerprint, Arc::clone(&wish.database)), known);
+        self.book().learn(wish.key(), known);
     }
 
     /// A wish could not be asked about for want of a cluster: it may be wished for again at once.
     fn forget(&self, wish: &Wish) {
-        self.book().known.remove(&(wish.fingerprint, Arc::clone(&wish.database)));
+        self.book().known.remove(&wish.key());
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {

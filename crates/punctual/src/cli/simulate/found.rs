@@ -12,6 +12,7 @@ use punctual_sim::rehearsal::{Foresight, Rehearsed};
 use serde::Serialize;
 
 use super::trace::{AsRecorded, nearest_rank};
+use crate::figure::Figure;
 
 /// Decisions about the fleet that are told.
 const TOLD: usize = 200;
@@ -103,51 +104,6 @@ pub(super) struct Decided {
     pub(super) mode: &'static str,
     pub(super) act: String,
     pub(super) because: String,
-}
-
-/// A mean over seeds with the bounds of its 95 % interval; none with a single seed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Figure {
-    pub(super) mean: f64,
-    pub(super) low: Option<f64>,
-    pub(super) high: Option<f64>,
-}
-
-impl Figure {
-    /// Of one value for each seed; None if there is none.
-    pub(super) fn of(values: &[f64]) -> Option<Figure> {
-        let n = values.len() as f64;
-        let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / n)?;
-        if values.len() < 2 {
-            return Some(Figure { mean, low: None, high: None });
-        }
-        let variance = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / (n - 1.0);
-        let half = student(values.len() - 1) * (variance / n).sqrt();
-        Some(Figure { mean, low: Some(mean - half), high: Some(mean + half) })
-    }
-
-    /// Half the width of the interval.
-    pub(super) fn half(self) -> Option<f64> {
-        self.high.map(|high| high - self.mean)
-    }
-
-    fn sure(values: &[f64]) -> Figure {
-        Figure::of(values).unwrap_or(Figure { mean: 0.0, low: None, high: None })
-    }
-}
-
-/// The 97.5 % quantile of Student's t with so many degrees of freedom (at least one): a table up to 30, and from there an
-/// expansion around the normal quantile z, z + (z³ + z)/4ν + (5z⁵ + 16z³ + 3z)/96ν², right to four digits.
-fn student(freedom: usize) -> f64 {
-    const TABLE: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-        2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-    ];
-    TABLE.get(freedom.max(1) - 1).copied().unwrap_or_else(|| {
-        let (z, v) = (1.959_964_f64, freedom as f64);
-        let cube = z * z * z;
-        z + (cube + z) / (4.0 * v) + (5.0 * cube * z * z + 16.0 * cube + 3.0 * z) / (96.0 * v * v)
-    })
 }
 
 /// What came of one run, in figures.
@@ -316,16 +272,6 @@ impl Against {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn intervals_are_students() {
-        let figure = Figure::of(&[1.0, 2.0, 3.0]).unwrap();
-        // s = 1, n = 3: 4.303 / √3.
-        assert!((figure.mean - 2.0).abs() < 1e-12 && (figure.half().unwrap() - 2.484_34).abs() < 1e-4, "{figure:?}");
-        assert_eq!(Figure::of(&[5.0]), Some(Figure { mean: 5.0, low: None, high: None }));
-        assert_eq!(Figure::of(&[]), None);
-        assert!((student(1_000_000) - 1.959_97).abs() < 1e-4 && (student(60) - 2.000_3).abs() < 1e-3);
-    }
 
     fn run(rate: Option<f64>, cost: f64) -> Run {
         let share = || Share { queries: 100, violation_rate: rate, latency: Some([cost; 5]) };

@@ -38,20 +38,10 @@ fn row(seed: u64, ended: &Ended, rehearsed: &Rehearsed, arrivals: &[Arrival], cl
     };
     let cluster: Option<Arc<str>> = ended.cluster.map(|(cluster, _)| format!("seed{seed}-{}", name(cluster)).into());
     Row {
-        started: ended.placed,
         cluster,
-        cluster_size: ended.cluster.map(|(_, units)| units),
         class: classes.get(ended.query.class.0 as usize).map(|class| class.name.as_str().into()),
         text_hash: traits.as_ref().map(|traits| traits.text),
         features: traits.map(|traits| traits.features.to_vec()),
-        slo: ended.query.slo,
-        predicted_p50: ended.predicted.map(|predicted| predicted.p50),
-        predicted_p90: ended.predicted.map(|predicted| predicted.p90),
-        isolated: ended.predicted.map(|predicted| predicted.isolated),
-        status: Some(ended.status),
-        sqlstate: ended.sqlstate,
-        rows: Some(ended.rows),
-        bytes: Some(ended.bytes),
-        ..Row::new(ended.arrived, ended.ended, ended.query.fingerprint)
+        ..Row::anonymous(ended)
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::found::{Figure, Found, OfPolicy};
+use super::found::{Found, OfPolicy};
+use crate::figure::Figure;
 
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
