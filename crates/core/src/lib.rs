@@ -22,6 +22,8 @@ pub mod fingerprint;
 pub mod id;
 mod lexemes;
 pub mod math;
+pub mod mode;
+mod named;
 pub mod policy;
 pub mod predict;
 pub mod query;

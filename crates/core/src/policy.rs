@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
+use crate::mode::Mode;
 use crate::route::{Counting, Routing};
 use crate::scale::Scaling;
 use crate::time::Span;
@@ -12,6 +13,10 @@ use crate::time::Span;
 pub struct Policy {
     /// How a cluster is chosen.
     pub routing: Routing,
+    /// Whether that is what routes; where it does not, the baseline does.
+    pub routing_mode: Mode,
+    /// How a cluster is chosen where `routing` does not act: one that goes by no prediction.
+    pub baseline: Routing,
     /// From when on a query is counted as one that will miss its SLO, where the routing goes by that.
     pub counting: Counting,
     /// The classes; [`CONTROL`](crate::class::CONTROL) and [`DEFAULT`](crate::class::DEFAULT) come first.
@@ -51,6 +56,8 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             routing: Routing::LeastOutstanding,
+            routing_mode: Mode::On,
+            baseline: Routing::LeastOutstanding,
             counting: Counting::Expected,
             classes: Class::built_in(),
             violation_target: 0.05,
@@ -68,5 +75,17 @@ impl Default for Policy {
             max_clusters: 64,
             scaling: Scaling::default(),
         }
+    }
+}
+
+impl Policy {
+    /// How a cluster is chosen, as things are.
+    pub fn routes_by(&self) -> Routing {
+        if self.routing_mode == Mode::On { self.routing } else { self.baseline }
+    }
+
+    /// The routing that is asked where a query would go: the one that acts, or is on trial.
+    pub(crate) fn asks(&self) -> Routing {
+        if self.routing_mode == Mode::Off { self.baseline } else { self.routing }
     }
 }

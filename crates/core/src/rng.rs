@@ -30,6 +30,8 @@ pub enum Stream {
     Split = 7,
     /// What decides when training stops.
     Validation = 8,
+    /// Tie-breaking and sampling of a routing policy on trial.
+    Trial = 9,
 }
 
 /// One stream of random numbers.

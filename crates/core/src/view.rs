@@ -8,10 +8,12 @@ use crate::cluster::{Cluster, Phase, Seat};
 use crate::dispatcher::{Decision, Dispatcher, LiveState};
 use crate::event::LossCause;
 use crate::id::{ClassId, ClusterId, ModelId, QueryId, SessionId, Units};
+use crate::mode::Mode;
 use crate::predict::record::Lately;
 use crate::query::{Predicted, Query};
-use crate::scale::Scaled;
+use crate::route::{Counting, Routing, Verdicts};
 use crate::scale::burn::Rates;
+use crate::scale::{Scaled, Selector, Trigger};
 use crate::tally::Tally;
 use crate::time::{Span, Time};
 
@@ -20,8 +22,8 @@ use crate::time::{Span, Time};
 pub struct View {
     /// The instant.
     pub now: Time,
-    /// The routing policy's name.
-    pub routing: String,
+    /// How clusters are chosen.
+    pub routing: RoutingView,
     /// Clusters, those that are gone last.
     pub clusters: Vec<ClusterView>,
     /// Queries that have not ended, in the order of their ids.
@@ -42,10 +44,38 @@ pub struct View {
     pub model: Option<ModelView>,
     /// Models given up because following them failed.
     pub models_failed: u64,
+    /// How many clusters there are.
+    pub scaler: ScalerView,
     /// Decisions about the fleet, oldest first.
     pub scaling: Vec<Scaled>,
     /// How fast the violation budget burns.
     pub burn: Rates,
+}
+
+/// The controller that routes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoutingView {
+    /// Whether the policy acts.
+    pub mode: Mode,
+    /// The policy.
+    pub policy: Routing,
+    /// How it counts violations to come.
+    pub counting: Counting,
+    /// What routes where it does not act.
+    pub baseline: Routing,
+    /// What it would have done, if it watches.
+    pub verdicts: Verdicts,
+}
+
+/// The controller that starts and stops clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScalerView {
+    /// Whether it acts.
+    pub mode: Mode,
+    /// When it considers a start.
+    pub trigger: Trigger,
+    /// What it starts.
+    pub selector: Selector,
 }
 
 /// A model in force and how it does.
@@ -141,7 +171,13 @@ impl Dispatcher {
         let gone = self.retired.iter().map(|retired| cluster_view(&retired.cluster, now));
         View {
             now,
-            routing: self.policy.routing.name().to_owned(),
+            routing: RoutingView {
+                mode: self.policy.routing_mode,
+                policy: self.policy.routing,
+                counting: self.policy.counting,
+                baseline: self.policy.baseline,
+                verdicts: self.trial.verdicts,
+            },
             classes: self.class_views(&queries),
             queries,
             cost: self.cost(now),
@@ -156,6 +192,11 @@ impl Dispatcher {
                 lately: predicting.record.lately(),
             }),
             models_failed: self.models_failed,
+            scaler: ScalerView {
+                mode: self.policy.scaling.mode,
+                trigger: self.policy.scaling.trigger,
+                selector: self.policy.scaling.selector,
+            },
             scaling: self.scaler.log.iter().cloned().collect(),
             burn: self.scaler.burn.rates(now, self.policy.violation_target),
         }

@@ -17,7 +17,7 @@ use prometheus_client::registry::{Metric, Registry};
 use punctual_core::cluster::Phase;
 use punctual_core::query::Ended;
 use punctual_core::scale::burn::Rates;
-use punctual_core::view::ClusterView;
+use punctual_core::view::{ClusterView, RoutingView};
 
 use crate::link::Snapshot;
 
@@ -153,6 +153,7 @@ impl Metrics {
         if let Some(snapshot) = snapshot {
             of_gateway(&mut now, snapshot);
             of_model(&mut now, snapshot);
+            of_trial(&mut now, snapshot);
             of_budget(&mut now, snapshot);
             of_classes(&mut now, snapshot);
             of_clusters(&mut now, snapshot);
@@ -223,6 +224,25 @@ fn of_model(registry: &mut Registry, snapshot: &Snapshot) {
         coverage.get_or_create(&[]).set(lately.coverage_p90);
         bias.get_or_create(&[]).set(lately.bias);
         drift.get_or_create(&[]).set(f64::from(u8::from(lately.drifted)));
+    }
+}
+
+/// What the routing policy that watches would have done; no series if none does.
+fn of_trial(registry: &mut Registry, snapshot: &Snapshot) {
+    let mut plain = |name, help| kept(registry, name, help, Family::<Labels<0>, Gauge<f64, AtomicU64>>::default());
+    let decisions = plain("trial_decisions", "Decisions of the routing policy that watches, since its trial began");
+    let elsewhere = plain("trial_elsewhere", "Those of them that would have sent a query elsewhere");
+    let violations = plain(
+        "trial_regret_violations",
+        "SLO violations more that were expected of what was done than of what it would have done",
+    );
+    let cost = plain("trial_regret_dollars", "Dollars more that were expected of what was done; negative: less");
+    let RoutingView { mode, verdicts, .. } = snapshot.view.routing;
+    if mode.watches() {
+        decisions.get_or_create(&[]).set(verdicts.decisions as f64);
+        elsewhere.get_or_create(&[]).set(verdicts.elsewhere as f64);
+        violations.get_or_create(&[]).set(verdicts.regret.violations);
+        cost.get_or_create(&[]).set(verdicts.regret.cost);
     }
 }
 
@@ -320,10 +340,13 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fmt::Write;
 
-    use punctual_core::id::{ClassId, QueryId, SessionId};
+    use punctual_core::id::{ClassId, ModelId, QueryId, SessionId};
+    use punctual_core::mode::Mode;
+    use punctual_core::predict::record::Lately;
     use punctual_core::query::{Query, Status};
     use punctual_core::statement::Statement;
     use punctual_core::time::{Span, Time};
+    use punctual_core::view::ModelView;
 
     use super::*;
     use crate::catalog::sample::snapshot;
@@ -464,14 +487,24 @@ mod tests {
     fn the_documentation_lists_every_metric() {
         let metrics = Metrics::new();
         metrics.ended(&ended(Status::Finished, 3, Some(false)), "etl");
-        let text = metrics.text(Some(&snapshot()));
+        metrics.trained("adopted");
+        metrics.explained("had");
+        let mut snapshot = snapshot();
+        let record =
+            Lately { queries: 9, q_error_p50: 1.2, q_error_p90: 2.0, coverage_p90: 0.9, bias: 1.0, drifted: false };
+        snapshot.view.model = Some(ModelView { id: ModelId(1), corrected: 3, lately: Some(record) });
+        snapshot.view.routing.mode = Mode::Shadow;
+        snapshot.view.burn = Rates { short: Some(0.5), long: Some(0.5) };
+        let text = metrics.text(Some(&snapshot));
         let mut table = String::from("| metric | type | labels | what it is |\n|---|---|---|---|\n");
         for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
             let (name, what) = help.split_once(' ').expect("a help text");
             let kind = text.lines().find_map(|line| line.strip_prefix(&format!("# TYPE {name} "))).expect("a type");
             let labels: BTreeSet<&str> = text
                 .lines()
-                .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', '_'])))
+                .filter(|line| {
+                    line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{') || rest.starts_with("_bucket{"))
+                })
                 .filter_map(|line| line.split_once('{')?.1.rsplit_once('}'))
                 .flat_map(|(labels, _)| labels.split(','))
                 .filter_map(|label| label.split_once('=').map(|(name, _)| name))

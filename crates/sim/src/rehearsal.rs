@@ -20,10 +20,11 @@ use punctual_core::cluster::Spec;
 use punctual_core::dispatcher::Dispatcher;
 use punctual_core::event::{Command, Event};
 use punctual_core::id::{ClusterId, ModelId, Units};
+use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::predict::model::Model;
 use punctual_core::query::{Ended, Status};
-use punctual_core::scale::{Act, Mode, Scaled};
+use punctual_core::scale::{Act, Scaled};
 use punctual_core::time::{Span, Time};
 
 use crate::outcome::{Outcome, Tracker};

@@ -287,6 +287,7 @@ mod tests {
     use punctual_core::fingerprint::Fingerprint;
     use punctual_core::id::{Generation, ModelId, Units};
     use punctual_core::math;
+    use punctual_core::mode::Mode;
     use punctual_core::policy::Policy;
     use punctual_core::predict::features::FEATURES;
     use punctual_core::predict::model::{Model, Parts};
@@ -294,7 +295,7 @@ mod tests {
     use punctual_core::predict::stage::Stage;
     use punctual_core::query::Traits;
     use punctual_core::route::{Counting, Routing};
-    use punctual_core::scale::{Mode, Scaling};
+    use punctual_core::scale::Scaling;
     use punctual_core::statement::Kind;
 
     use super::*;

@@ -11,6 +11,7 @@ use punctual_core::dispatcher::Dispatcher;
 use punctual_core::event::{Command, Event, LossCause, Outcome};
 use punctual_core::fingerprint::Fingerprint;
 use punctual_core::id::{ClassId, ClusterId, Generation, ModelId, QueryId, SessionId, Units};
+use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::predict::features::FEATURES;
 use punctual_core::query::{Query, SqlState, Traits};
@@ -52,6 +53,8 @@ impl Nonsense {
         }
         Policy {
             routing: self.one_of(&Routing::ALL),
+            routing_mode: self.one_of(Mode::ALL),
+            baseline: self.one_of(&Routing::ALL),
             counting: Counting::Expected,
             classes,
             violation_target: self.one_of(&[0.0, 1.0, f64::INFINITY]),

@@ -35,7 +35,7 @@ use crate::id::{ClassId, ClusterId, Generation, QueryId, SessionId};
 use crate::policy::Policy;
 use crate::query::{Predicted, Query};
 use crate::rng::{Rng, Stream};
-use crate::route::{Candidate, Router, Why};
+use crate::route::{Alternative, Candidate, Router, Trial, Verdicts, Why};
 use crate::tally::Tally;
 use crate::time::{Span, Time};
 
@@ -53,6 +53,8 @@ pub struct Dispatcher {
     pub(crate) now: Time,
     pub(crate) policy: Policy,
     router: Router,
+    /// The routing policy that watches, if one does.
+    pub(crate) trial: Trial,
     pub(crate) clusters: BTreeMap<ClusterId, Cluster>,
     pub(crate) retired: VecDeque<Retired>,
     pub(crate) retired_cost: f64,
@@ -148,6 +150,8 @@ pub struct Decision {
     /// The clusters that had room, in the order of their ids, without those where something will not stop unless it is so
     /// everywhere; empty for a pinned session.
     pub candidates: Vec<Candidate>,
+    /// What the policy on trial would have done, if one is.
+    pub instead: Option<Alternative>,
 }
 
 /// A cluster that is gone, with what it cost in all.
@@ -165,6 +169,7 @@ impl Dispatcher {
         Dispatcher {
             now: Time::ZERO,
             router: Router::new(Rng::stream(seed, Stream::Routing)),
+            trial: Trial::new(Rng::stream(seed, Stream::Trial)),
             tallies: vec![Tally::default(); policy.classes.len()],
             policy,
             clusters: BTreeMap::new(),
@@ -279,6 +284,10 @@ impl Dispatcher {
         };
         let ids: Vec<ClusterId> = self.clusters.keys().copied().collect();
         ids.iter().for_each(|id| self.clear_phase_limit(*id));
+        let tried = |policy: &Policy| (policy.routing_mode.watches(), policy.routing, policy.baseline, policy.counting);
+        if tried(&policy) != tried(&self.policy) {
+            self.trial.verdicts = Verdicts::default();
+        }
         (self.tallies, self.policy) = (tallies, policy);
         ids.iter().for_each(|id| self.set_phase_limit(*id));
         while self.decisions.len() > self.policy.decisions_kept as usize {

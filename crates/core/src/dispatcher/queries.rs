@@ -6,7 +6,7 @@ use crate::cluster::{Phase, Seat};
 use crate::event::{Abandoned, Command, LossCause, Outcome, PinEnd, Refusal};
 use crate::id::{ClusterId, QueryId, SessionId};
 use crate::query::{Ended, Query, SqlState, Status, violated};
-use crate::route::{Candidate, Router, Why};
+use crate::route::{Alternative, Candidate, Router, Why};
 
 /// What an ended query leaves behind besides its times.
 #[derive(Default)]
@@ -14,6 +14,13 @@ struct Traces {
     sqlstate: Option<SqlState>,
     rows: u64,
     bytes: u64,
+}
+
+/// What a query is placed on.
+struct Grounds {
+    why: Why,
+    candidates: Vec<Candidate>,
+    instead: Option<Alternative>,
 }
 
 impl Dispatcher {
@@ -36,7 +43,8 @@ impl Dispatcher {
             self.refuse(id, Refusal::NotItsTurn, commands);
         } else if let Some(pin) = pin {
             // It may hold locks that running queries want: it is not queued again.
-            self.place(id, pin.cluster, Why::Pinned, Vec::new(), commands);
+            let grounds = Grounds { why: Why::Pinned, candidates: Vec::new(), instead: None };
+            self.place(id, pin.cluster, grounds, commands);
         } else if self.shutdown.is_some() {
             self.refuse(id, Refusal::ShuttingDown, commands);
         } else {
@@ -105,20 +113,28 @@ impl Dispatcher {
                 let fresh = live.tried.is_empty();
                 let mut open = self.open_for(live, seat);
                 let chosen = match seat {
-                    Seat::Control => Router::choose_control(&open),
-                    Seat::Slot => {
-                        self.weigh(id, &mut open);
-                        self.router.choose(self.policy.routing, &open)
-                    }
+                    Seat::Control => Router::choose_control(&open).map(|(cluster, why)| (cluster, why, None)),
+                    Seat::Slot => self.route(id, &mut open),
                 };
                 match chosen {
-                    Some((cluster, why)) => self.place(id, cluster, why, open, commands),
+                    Some((cluster, why, instead)) => {
+                        self.place(id, cluster, Grounds { why, candidates: open, instead }, commands);
+                    }
                     // No room anywhere; only a query that some cluster turned away may just be out of luck.
                     None if fresh => break,
                     None => {}
                 }
             }
         }
+    }
+
+    /// Where a query goes, why, and what a policy on trial would have done.
+    fn route(&mut self, id: QueryId, open: &mut [Candidate]) -> Option<(ClusterId, Why, Option<Alternative>)> {
+        self.weigh(id, open);
+        let (cluster, why) = self.router.choose(self.policy.routes_by(), open)?;
+        let on_trial = self.policy.routing_mode.watches();
+        let instead = on_trial.then(|| self.trial.consider(self.policy.routing, open, cluster)).flatten();
+        Some((cluster, why, instead))
     }
 
     /// The ready clusters that have room for the query and have not turned it away, in the order of their ids; without
@@ -143,7 +159,7 @@ impl Dispatcher {
     }
 
     /// Sends a waiting query to a cluster that has room for it, or that its session holds.
-    fn place(&mut self, id: QueryId, to: ClusterId, why: Why, open: Vec<Candidate>, commands: &mut Vec<Command>) {
+    fn place(&mut self, id: QueryId, to: ClusterId, grounds: Grounds, commands: &mut Vec<Command>) {
         self.leave_queue(id);
         let (Some(live), Some(cluster)) = (self.live.get_mut(&id), self.clusters.get_mut(&to)) else { return };
         live.state = LiveState::Running { cluster: to, placed: self.now, cancel: None };
@@ -158,10 +174,11 @@ impl Dispatcher {
             query: id,
             class: live.query.class,
             cluster: to,
-            why,
+            why: grounds.why,
             waited: self.now.since(live.arrived),
             predicted: live.expected.and_then(|expected| expected.predicted()),
-            candidates: open,
+            candidates: grounds.candidates,
+            instead: grounds.instead,
         });
         while self.decisions.len() > self.policy.decisions_kept as usize {
             self.decisions.pop_front();

@@ -11,11 +11,12 @@ use crate::class;
 use crate::cluster::{Cluster, Phase, Spec};
 use crate::event::Command;
 use crate::id::{ClusterId, QueryId, StudyId};
+use crate::mode::Mode;
 use crate::predict::distribution::Prediction;
 use crate::query::Query;
 use crate::scale::burn::Burn;
 use crate::scale::window::Window;
-use crate::scale::{Act, Answer, Because, Mode, Prospect, Scaled, Scaling, Selector, Trigger};
+use crate::scale::{Act, Answer, Because, Prospect, Scaled, Scaling, Selector, Trigger};
 use crate::time::{Span, Time};
 
 /// How often triggers are looked at while queries are there and none comes.
@@ -147,6 +148,7 @@ impl Dispatcher {
     pub fn fork(&self) -> Dispatcher {
         let mut fork = self.clone();
         fork.policy.scaling.mode = Mode::Off;
+        (fork.policy.routing, fork.policy.routing_mode) = (self.policy.routes_by(), Mode::On);
         fork.policy.decisions_kept = 0;
         fork.decisions.clear();
         if let Some(at) = fork.scaler.wake {

@@ -104,8 +104,9 @@ impl Site {
 impl Dispatcher {
     /// Has a query weighed on its candidates, if the policy goes by that and a model is in force.
     pub(super) fn weigh(&mut self, id: QueryId, open: &mut [Candidate]) {
-        let blind = self.policy.routing == Routing::SloStage;
-        if !self.policy.routing.predicts() || self.predicting.is_none() || open.len() < 2 {
+        let routing = self.policy.asks();
+        let blind = routing == Routing::SloStage;
+        if !routing.predicts() || self.predicting.is_none() || open.len() < 2 {
             return;
         }
         let Some(live) = self.live.get(&id) else { return };

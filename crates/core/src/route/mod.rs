@@ -7,6 +7,7 @@ mod least_outstanding;
 mod p2c;
 mod round_robin;
 mod slo;
+mod trial;
 
 use std::fmt;
 
@@ -16,6 +17,8 @@ use crate::id::{ClusterId, Units};
 use crate::rng::Rng;
 
 pub use slo::{Counting, HARMED_NAMED, Weighed};
+pub(crate) use trial::Trial;
+pub use trial::{Alternative, Regret, Verdicts};
 
 /// The routing policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::Spec;
 use crate::id::{ClusterId, StudyId, Units};
+use crate::mode::Mode;
+use crate::named::named;
 use crate::time::{Span, Time};
 
 /// The rules of scaling.
@@ -82,19 +84,6 @@ impl Default for Scaling {
     }
 }
 
-/// Whether a controller acts on what it decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    /// It decides nothing.
-    Off,
-    /// It decides and records, and does nothing.
-    Shadow,
-    /// It does nothing, and says what it would do, for someone to do it.
-    Suggest,
-    /// It acts.
-    On,
-}
-
 /// When a start is considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trigger {
@@ -121,33 +110,7 @@ pub enum Selector {
     AddCluster,
 }
 
-macro_rules! named {
-    ($($kind:ident { $($variant:ident = $name:literal),+ })+) => {$(
-        impl $kind {
-            /// Every one.
-            pub const ALL: &[$kind] = &[$($kind::$variant),+];
-
-            /// The name used in configuration and reports.
-            pub const fn name(self) -> &'static str {
-                match self { $($kind::$variant => $name),+ }
-            }
-
-            /// The one of that name.
-            pub fn named(name: &str) -> Option<$kind> {
-                $kind::ALL.iter().copied().find(|kind| kind.name() == name)
-            }
-        }
-
-        impl fmt::Display for $kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-    )+};
-}
-
 named! {
-    Mode { Off = "off", Shadow = "shadow", Suggest = "suggest", On = "on" }
     Trigger { None = "none", QueueDepth = "queue_depth", Observed = "observed", Combined = "combined" }
     Selector { None = "none", Horizontal = "horizontal", Vertical = "vertical", AddCluster = "add_cluster" }
 }
@@ -314,9 +277,6 @@ mod tests {
 
     #[test]
     fn names_read_back() {
-        for mode in Mode::ALL {
-            assert_eq!(Mode::named(mode.name()), Some(*mode));
-        }
         assert_eq!((Trigger::named("combined"), Selector::named("nothing")), (Some(Trigger::Combined), None));
     }
 }

@@ -24,7 +24,9 @@ use std::time::Duration;
 use punctual_core::query::SqlState;
 use tokio::sync::Semaphore;
 
-pub(crate) use tables::{CLASSES, CLUSTERS, DECISIONS, QUERIES, Reader, Table, candidates};
+pub(crate) use tables::{
+    CLASSES, CLUSTERS, CONTROLLERS, DECISIONS, MODEL, QUERIES, Reader, SCALING, Table, candidates,
+};
 pub use tables::{ColumnKind, markdown};
 
 use crate::link::{Link, Snapshot};
@@ -197,9 +199,9 @@ impl CatalogError {
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            CatalogError::Wrong { sqlstate, .. } if &sqlstate.0 == b"42P01" => {
-                Some("The schema punctual has the tables queries, clusters, classes and decisions.")
-            }
+            CatalogError::Wrong { sqlstate, .. } if &sqlstate.0 == b"42P01" => Some(
+                "The schema punctual has the tables queries, clusters, classes, decisions, scaling, controllers and model.",
+            ),
             CatalogError::NotOne { .. } => Some("Send statements about the gateway one by one."),
             CatalogError::NoParameter { .. } => {
                 Some("Parameters are $1, $2 and so on, and come with prepared statements.")

@@ -6,12 +6,13 @@
 use std::fmt::Write;
 
 use punctual_core::id::{ClassId, ClusterId, QueryId, Units};
+use punctual_core::mode::Mode;
 use punctual_core::predict::record::Lately;
 use punctual_core::query::{Predicted, Status};
-use punctual_core::route::{Candidate, Weighed};
-use punctual_core::scale::{Prospect, Scaled};
+use punctual_core::route::{Candidate, Regret, Verdicts, Weighed};
+use punctual_core::scale::{Act, Prospect, Scaled};
 use punctual_core::time::{Span, Time};
-use punctual_core::view::{ModelView, QueryView, View};
+use punctual_core::view::{ModelView, QueryView, RoutingView, ScalerView, View};
 
 use super::stamp::timestamp;
 use crate::link::{About, Snapshot};
@@ -88,7 +89,7 @@ const fn column(name: &'static str, kind: ColumnKind, what: &'static str) -> Col
 use ColumnKind::{Bool, Float8, Int8, Text, Timestamptz};
 
 /// The tables of the schema.
-pub(crate) static TABLES: [&Table; 6] = [&QUERIES, &CLUSTERS, &CLASSES, &DECISIONS, &SCALING, &MODEL];
+pub(crate) static TABLES: [&Table; 7] = [&QUERIES, &CLUSTERS, &CLASSES, &DECISIONS, &SCALING, &CONTROLLERS, &MODEL];
 
 /// `punctual.queries`.
 pub(crate) static QUERIES: Table = Table {
@@ -188,6 +189,33 @@ pub(crate) static SCALING: Table = Table {
     rows: scaling,
 };
 
+/// `punctual.controllers`.
+pub(crate) static CONTROLLERS: Table = Table {
+    name: "controllers",
+    what: "What decides: `routing` says where queries run, `scaling` how many clusters there are. Each is on, or is watched first.",
+    columns: &[
+        column("controller", Text, "`routing` or `scaling`."),
+        column("mode", Text, "`off`, `shadow`, `suggest` or `on`."),
+        column("policy", Text, "What it decides by, as `punctual simulate --policy` writes it."),
+        column("acts", Text, "What acts: the policy itself, the baseline in its place, or null: nothing does."),
+        column(
+            "decisions",
+            Int8,
+            "Decisions that it has made: of routing while it watches, of scaling the last 256 that are kept.",
+        ),
+        column("different", Int8, "Those that would have been others than what was done."),
+        column(
+            "regret_violations",
+            Float8,
+            "Queries more that were expected to miss their SLO by what was done than by what it would have done; null if that \
+             is not known.",
+        ),
+        column("regret_usd", Float8, "Dollars more, in the same way; negative: less."),
+        column("advice", Text, "In mode `suggest`: what someone should do."),
+    ],
+    rows: controllers,
+};
+
 /// `punctual.model`.
 pub(crate) static MODEL: Table = Table {
     name: "model",
@@ -234,6 +262,16 @@ pub(crate) static DECISIONS: Table = Table {
             Text,
             "The clusters that had room, as JSON: `cluster_id`, `size`, `outstanding`, `slots`, `awake`; empty if the session held its cluster.",
         ),
+        column("instead", Text, "Where the routing policy would have sent it that watches; null if none does."),
+        column("instead_id", Int8, "The identity of that cluster."),
+        column("instead_why", Text, "Why there."),
+        column(
+            "regret_violations",
+            Float8,
+            "Queries more that are expected to miss their SLO by what was done than by that; null if it would have been the \
+             same, or is not known.",
+        ),
+        column("regret_usd", Float8, "Dollars more, in the same way; negative: less."),
     ],
     rows: decisions,
 };
@@ -327,6 +365,10 @@ fn classes(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
 fn decisions(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
     let view = &snapshot.view;
     let row = |decision: &punctual_core::dispatcher::Decision| {
+        let instead = decision.instead;
+        let regret = |of: fn(Regret) -> f64| {
+            instead.and_then(|other| other.regret).map_or(Cell::Null, |regret| Cell::Float(of(regret)))
+        };
         vec![
             Cell::At(decision.at),
             Cell::Id(decision.query.0),
@@ -339,6 +381,11 @@ fn decisions(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
             expected(decision.predicted, |predicted| predicted.p90),
             expected(decision.predicted, |predicted| predicted.isolated),
             Cell::Json(candidates(&decision.candidates)),
+            instead.map_or(Cell::Null, |other| cluster_name(view, other.cluster)),
+            instead.map_or(Cell::Null, |other| Cell::Int(other.cluster.0.into())),
+            instead.map_or(Cell::Null, |other| Cell::Text(other.why.to_string())),
+            regret(|regret| regret.violations),
+            regret(|regret| regret.cost),
         ]
     };
     view.decisions.iter().map(row).collect()
@@ -355,6 +402,61 @@ fn scaling(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
         ]
     };
     snapshot.view.scaling.iter().map(row).collect()
+}
+
+fn controllers(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
+    vec![routing_row(&snapshot.view), scaling_row(&snapshot.view)]
+}
+
+fn routing_row(view: &View) -> Vec<Cell> {
+    let RoutingView { mode, policy, counting, baseline, verdicts } = view.routing;
+    let written = if policy.predicts() { format!("{policy}:{}", counting.name()) } else { policy.to_string() };
+    let watched = |cell| if mode.watches() { cell } else { Cell::Null };
+    let weighs = policy.predicts() && view.model.is_some();
+    let known = |value| if weighs { Cell::Float(value) } else { Cell::Null };
+    let Verdicts { decisions, elsewhere, regret } = verdicts;
+    let advice = match mode {
+        Mode::Suggest if elsewhere > 0 && weighs => Cell::Text(format!(
+            "set policy.routing_mode to \"on\": of {decisions} queries {elsewhere} would go elsewhere, and it expects {:+.1} SLO \
+             violations and {:+.4} dollars of that",
+            -regret.violations, -regret.cost,
+        )),
+        _ => Cell::Null,
+    };
+    vec![
+        Cell::Text("routing".to_owned()),
+        Cell::Text(mode.to_string()),
+        Cell::Text(written.clone()),
+        Cell::Text(if mode == Mode::On { written } else { baseline.to_string() }),
+        watched(count(decisions)),
+        watched(count(elsewhere)),
+        watched(known(regret.violations)),
+        watched(known(regret.cost)),
+        advice,
+    ]
+}
+
+fn scaling_row(view: &View) -> Vec<Cell> {
+    let ScalerView { mode, trigger, selector } = view.scaler;
+    let written = format!("{trigger}:{selector}");
+    let moves = |scaled: &&Scaled| matches!(scaled.act, Act::Start(..) | Act::Stop(_));
+    let undone = |scaled: &&Scaled| moves(scaled) && scaled.mode != Mode::On;
+    let advised = view.scaling.iter().rev().find(|scaled| moves(scaled) && scaled.mode == Mode::Suggest);
+    let advice = advised.filter(|_| mode == Mode::Suggest);
+    vec![
+        Cell::Text("scaling".to_owned()),
+        Cell::Text(mode.to_string()),
+        Cell::Text(written.clone()),
+        if mode == Mode::On { Cell::Text(written) } else { Cell::Null },
+        count(view.scaling.iter().filter(moves).count() as u64),
+        count(view.scaling.iter().filter(undone).count() as u64),
+        Cell::Null,
+        Cell::Null,
+        advice.map_or(Cell::Null, |advised| {
+            let at = timestamp(advised.at);
+            Cell::Text(format!("{}: {} ({at})", advised.act, advised.because))
+        }),
+    ]
 }
 
 fn prospects(prospects: &[Prospect]) -> String {

@@ -2,6 +2,12 @@
 
 use super::sample::snapshot;
 use super::*;
+use punctual_core::id::{ModelId, Units};
+use punctual_core::mode::Mode;
+use punctual_core::route::{Regret, Routing, Verdicts};
+use punctual_core::scale::{Act, Because, Scaled};
+use punctual_core::time::Time;
+use punctual_core::view::{ModelView, RoutingView};
 
 /// The answer as lines: columns with their types, then rows.
 fn ask_as(user: &str, sql: &str) -> String {
@@ -66,10 +72,50 @@ fn decisions_show_their_evidence() {
     "#]]
     .assert_eq(&ask("table_is_not_a_word"));
     expect_test::expect![[r#"
-        at timestamptz | query_id bigint | class text | cluster text | cluster_id bigint | why text | waited_s double precision | predicted_p50_s double precision | predicted_p90_s double precision | isolated_s double precision | candidates text
-        2026-01-02 03:04:05.000000+00 | 281474976710657 | dashboards | small | 0 | the only cluster with room | 0 | null | null | null | [{"cluster_id":0,"size":1,"outstanding":0,"slots":1,"awake":false}]
-        2026-01-02 03:04:06.000000+00 | 281474976710658 | dashboards | small | 0 | the only cluster with room | 0 | null | null | null | [{"cluster_id":0,"size":1,"outstanding":0,"slots":1,"awake":true}]
+        at timestamptz | query_id bigint | class text | cluster text | cluster_id bigint | why text | waited_s double precision | predicted_p50_s double precision | predicted_p90_s double precision | isolated_s double precision | candidates text | instead text | instead_id bigint | instead_why text | regret_violations double precision | regret_usd double precision
+        2026-01-02 03:04:05.000000+00 | 281474976710657 | dashboards | small | 0 | the only cluster with room | 0 | null | null | null | [{"cluster_id":0,"size":1,"outstanding":0,"slots":1,"awake":false}] | null | null | null | null | null
+        2026-01-02 03:04:06.000000+00 | 281474976710658 | dashboards | small | 0 | the only cluster with room | 0 | null | null | null | [{"cluster_id":0,"size":1,"outstanding":0,"slots":1,"awake":true}] | null | null | null | null | null
     "#]].assert_eq(&ask("select * from Punctual.Decisions"));
+}
+
+#[test]
+fn controllers_show_what_they_would_do_and_advise_it() {
+    let told = |mode, verdicts, scaled: Vec<Scaled>| {
+        let mut snapshot = snapshot();
+        let view = &mut snapshot.view;
+        view.routing = RoutingView { mode, policy: Routing::Slo, verdicts, ..view.routing };
+        (view.scaler.mode, view.scaling) = (mode, scaled);
+        view.model = Some(ModelView { id: ModelId(1), corrected: 0, lately: None });
+        let sql =
+            "select controller, mode, policy, acts, decisions, different, regret_usd, advice from punctual.controllers";
+        let rows = answer(Question { sql, parameters: &[], user: "ann", is_admin: false }, &snapshot).unwrap().rows;
+        let row = |row: &Vec<Option<String>>| {
+            row.iter().map(|value| value.as_deref().unwrap_or("null")).collect::<Vec<_>>().join(" | ")
+        };
+        rows.iter().map(row).collect::<Vec<_>>().join("\n") + "\n"
+    };
+    let verdicts = Verdicts { decisions: 9, elsewhere: 2, regret: Regret { violations: 1.5, cost: -0.25 } };
+    let start = |mode| Scaled {
+        at: Time::from_micros(1_767_323_045_000_000),
+        mode,
+        act: Act::Start(Units(8), None),
+        because: Because::Best,
+        prospects: Vec::new(),
+    };
+    expect_test::expect![[r#"
+        routing | on | slo:expected | slo:expected | null | null | null | null
+        scaling | on | combined:add_cluster | combined:add_cluster | 1 | 0 | null | null
+    "#]]
+    .assert_eq(&told(Mode::On, Verdicts::default(), vec![start(Mode::On)]));
+    expect_test::expect![[r#"
+        routing | shadow | slo:expected | least_outstanding | 9 | 2 | -0.25 | null
+        scaling | shadow | combined:add_cluster | null | 1 | 1 | null | null
+    "#]]
+    .assert_eq(&told(Mode::Shadow, verdicts, vec![start(Mode::Shadow)]));
+    expect_test::expect![[r#"
+        routing | suggest | slo:expected | least_outstanding | 9 | 2 | -0.25 | set policy.routing_mode to "on": of 9 queries 2 would go elsewhere, and it expects -1.5 SLO violations and +0.2500 dollars of that
+        scaling | suggest | combined:add_cluster | null | 1 | 1 | null | start a cluster of size 8: of what could be done it keeps SLOs best (2026-01-02 03:04:05.000000)
+    "#]].assert_eq(&told(Mode::Suggest, verdicts, vec![start(Mode::Suggest)]));
 }
 
 #[test]

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use punctual_core::dispatcher::Decision;
-use punctual_core::id::QueryId;
+use punctual_core::id::{ClusterId, QueryId};
 use punctual_core::query::{Ended, Predicted};
-use punctual_core::route::Weighed;
+use punctual_core::route::{Alternative, Regret, Weighed};
 use punctual_core::time::{Span, Time};
 use punctual_core::view::View;
 use punctual_core::{BUILD, Command, Event};
@@ -112,6 +112,19 @@ impl Story {
         format!("{cluster} ({})", name.unwrap_or("gone"))
     }
 
+    /// What the policy on trial would have done, in words.
+    fn instead(&self, other: &Alternative, chosen: ClusterId) -> String {
+        if other.cluster == chosen {
+            return format!("the policy on trial would have done the same: {}", other.why);
+        }
+        let mut text =
+            format!("the policy on trial would have chosen cluster {}: {}", self.name(other.cluster.0), other.why);
+        if let Some(Regret { violations, cost }) = other.regret {
+            let _ = write!(text, "; against that, {violations:+.2} SLO violations and {cost:+.4} dollars");
+        }
+        text
+    }
+
     fn tell(&self) -> String {
         let mut text = String::new();
         let slo = self.slo.map_or_else(|| "no SLO".to_owned(), |slo| format!("SLO {slo}"));
@@ -144,6 +157,9 @@ impl Story {
                 if let Some(weighed) = &candidate.weighed {
                     let _ = writeln!(text, "      {}", would(weighed));
                 }
+            }
+            if let Some(other) = &decision.instead {
+                let _ = writeln!(text, "    {}", self.instead(other, decision.cluster));
             }
         }
         if let Some(because) = &self.refused {

@@ -34,8 +34,9 @@ use punctual_core::billing::Price;
 use punctual_core::class::Class;
 use punctual_core::cluster::Spec;
 use punctual_core::id::Units;
+use punctual_core::mode::Mode;
 use punctual_core::route::{Counting, Routing};
-use punctual_core::scale::{Mode, Scaling, Selector, Trigger};
+use punctual_core::scale::{Scaling, Selector, Trigger};
 use punctual_core::time::Span;
 use toml::de::DeTable;
 
@@ -252,6 +253,8 @@ fn policy(section: &Section<'_>, prediction: &Section<'_>, classes: Vec<Class>) 
     }
     Policy {
         routing: section.choice("routing").and_then(Routing::named).unwrap_or(Routing::LeastOutstanding),
+        routing_mode: section.choice("routing_mode").and_then(Mode::named).unwrap_or(Mode::On),
+        baseline: section.choice("baseline").and_then(Routing::named).unwrap_or(Routing::LeastOutstanding),
         counting: section.choice("counting").and_then(Counting::named).unwrap_or(Counting::Expected),
         classes,
         violation_target: section.number("violation_target").unwrap_or_default(),

@@ -83,6 +83,7 @@ mod tests {
             waited: Span::from_secs(3),
             predicted: Some(predicted),
             candidates: vec![candidate(0), candidate(1)],
+            instead: None,
         };
         let problem = placed(QueryId(7), "b", Some(&decision));
         assert_eq!(problem.message, "query 7 runs on cluster b: no more SLO violations than elsewhere, least cost");

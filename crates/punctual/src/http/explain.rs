@@ -121,6 +121,15 @@ fn decided(decision: &Decision, explained: &Explained) -> Value {
     for (candidate, evidence) in candidates.as_array_mut().into_iter().flatten().zip(&decision.candidates) {
         candidate["cluster"] = explained.name(evidence.cluster).into();
     }
+    let instead = decision.instead.map(|other| {
+        json!({
+            "cluster": explained.name(other.cluster),
+            "cluster_id": other.cluster.0,
+            "why": other.why.to_string(),
+            "regret_violations": other.regret.map(|regret| regret.violations),
+            "regret_usd": other.regret.map(|regret| regret.cost),
+        })
+    });
     json!({
         "verdict": "run",
         "cluster": explained.name(decision.cluster),
@@ -130,5 +139,6 @@ fn decided(decision: &Decision, explained: &Explained) -> Value {
         "predicted_p90_s": seconds(|predicted| predicted.p90),
         "isolated_s": seconds(|predicted| predicted.isolated),
         "candidates": candidates,
+        "instead": instead,
     })
 }

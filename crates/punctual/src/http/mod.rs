@@ -5,7 +5,7 @@
 //! | `/metrics` | Prometheus's text format |
 //! | `/healthz` | 200 if the driver answers in time |
 //! | `/readyz` | 200 if a query could run: a cluster is ready, nothing is shutting down |
-//! | `/v1/queries`, `/v1/clusters`, `/v1/classes`, `/v1/decisions` | the rows of the schema `punctual`; `?limit=` |
+//! | `/v1/queries`, `/v1/clusters`, `/v1/classes`, `/v1/decisions`, `/v1/scaling`, `/v1/controllers`, `/v1/model` | the rows of the schema `punctual`; `?limit=` |
 //! | `POST /v1/explain` | where a query would go if it came now, and why: [`explain`] |
 //!
 //! It listens on loopback, where a browser can be led to it by a name that an attacker points there (DNS rebinding):
@@ -31,7 +31,7 @@ use punctual_core::cluster::Phase;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::catalog::{CLASSES, CLUSTERS, DECISIONS, QUERIES, Reader, Table};
+use crate::catalog::{CLASSES, CLUSTERS, CONTROLLERS, DECISIONS, MODEL, QUERIES, Reader, SCALING, Table};
 use crate::door;
 use crate::link::{Link, Snapshot};
 use crate::metrics::{MEDIA_TYPE, Metrics};
@@ -90,6 +90,9 @@ fn routes(shared: Shared) -> Router {
         .route("/v1/clusters", list(&CLUSTERS, false))
         .route("/v1/classes", list(&CLASSES, false))
         .route("/v1/decisions", list(&DECISIONS, true))
+        .route("/v1/scaling", list(&SCALING, true))
+        .route("/v1/controllers", list(&CONTROLLERS, false))
+        .route("/v1/model", list(&MODEL, false))
         .route("/v1/explain", post(explain::explain).fallback(asks))
         .fallback(|| async { refusal(StatusCode::NOT_FOUND, "there is nothing at this path") })
         .method_not_allowed_fallback(|| async {

@@ -155,7 +155,7 @@ async fn lists_hold_the_rows_of_the_schema_without_texts() {
     assert!(!queries.contains("ann''s") && !queries.contains("bob''s"));
     expect_test::expect![[r#"
         HTTP/1.1 200 OK
-        {"decisions":[{"at":"2026-01-02T03:04:06.000000Z","candidates":[{"awake":true,"cluster_id":0,"outstanding":0,"size":1,"slots":1}],"class":"dashboards","cluster":"small","cluster_id":0,"isolated_s":null,"predicted_p50_s":null,"predicted_p90_s":null,"query_id":"281474976710658","waited_s":0.0,"why":"the only cluster with room"}]}
+        {"decisions":[{"at":"2026-01-02T03:04:06.000000Z","candidates":[{"awake":true,"cluster_id":0,"outstanding":0,"size":1,"slots":1}],"class":"dashboards","cluster":"small","cluster_id":0,"instead":null,"instead_id":null,"instead_why":null,"isolated_s":null,"predicted_p50_s":null,"predicted_p90_s":null,"query_id":"281474976710658","regret_usd":null,"regret_violations":null,"waited_s":0.0,"why":"the only cluster with room"}]}
     "#]].assert_eq(&shown(&gateway, "/v1/decisions?limit=1").await);
     let (_, classes) = fetch(&gateway, "/v1/classes").await;
     let classes: serde_json::Value = serde_json::from_str(&classes).expect("JSON");

@@ -7,6 +7,7 @@ use punctual_core::cluster::Spec;
 use punctual_core::event::Event;
 use punctual_core::id::{ClassId, ClusterId, Generation, Units};
 use punctual_core::math;
+use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::rng::Rng;
 use punctual_core::route::{Counting, Routing};
@@ -77,6 +78,8 @@ fn policy(dice: &mut Dice) -> Policy {
     }
     Policy {
         routing: dice.one_of(&Routing::ALL),
+        routing_mode: dice.one_of(Mode::ALL),
+        baseline: dice.one_of(&[Routing::RoundRobin, Routing::LeastOutstanding, Routing::P2c]),
         counting: dice.one_of(&Counting::ALL),
         classes,
         violation_target: 0.05,

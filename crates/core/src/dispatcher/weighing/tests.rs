@@ -3,6 +3,8 @@
 use super::*;
 use crate::dispatcher::Decision;
 use crate::dispatcher::predicting::tests::{Bench, plain};
+use crate::event::{Command, Event};
+use crate::mode::Mode;
 use crate::policy::Policy;
 use crate::predict::model::tests::model;
 use crate::route::Why;
@@ -152,4 +154,54 @@ fn slos_of_zero_and_without_end_are_weighed() {
     assert_eq!((weighed(&bench, 0).own, weighed(&bench, 1).own), (1.0, 1.0));
     bench.arrives_with(2, Some(Span::from_micros(u64::MAX)));
     assert_eq!((weighed(&bench, 0).own, weighed(&bench, 1).own), (0.0, 0.0));
+}
+
+/// What an afternoon of queries is answered with: under `mode`, with `slo` to be tried and turns as what routes else.
+fn afternoon(mode: Mode) -> (Vec<Command>, Bench) {
+    let (routing, baseline) = (Routing::Slo, Routing::RoundRobin);
+    let policy = Policy { routing, baseline, routing_mode: mode, counting: Counting::Median, ..Policy::default() };
+    let mut bench = Bench::with(policy);
+    bench.adopts(plain(40.0));
+    let mut commands = Vec::new();
+    for number in 1..=6 {
+        commands.extend(bench.sends(number, secs(7)));
+    }
+    (commands, bench)
+}
+
+#[test]
+fn a_policy_on_trial_is_recorded_and_changes_nothing() {
+    let (off, bench) = afternoon(Mode::Off);
+    assert!(bench.dispatcher.decisions.iter().all(|decision| decision.instead.is_none()));
+    assert!(bench.dispatcher.decisions.iter().all(|decision| decision.candidates[0].weighed.is_none()));
+    for mode in [Mode::Shadow, Mode::Suggest] {
+        let (commands, mut bench) = afternoon(mode);
+        assert_eq!(commands, off, "{mode}");
+        // In turn, the first goes to four units, where it is late; it would have gone to eight.
+        let first = &bench.dispatcher.decisions[0];
+        let instead = first.instead.expect("on trial");
+        assert_eq!((first.cluster, first.why, instead.cluster), (ClusterId(0), Why::Turn, ClusterId(1)));
+        assert_eq!(instead.regret.map(|regret| regret.violations), Some(1.0));
+        let verdicts = bench.dispatcher.view(Time::ZERO).routing.verdicts;
+        assert_eq!(verdicts.decisions, 6);
+        let elsewhere = |decision: &&Decision| decision.instead.is_some_and(|other| other.cluster != decision.cluster);
+        assert_eq!(verdicts.elsewhere, bench.dispatcher.decisions.iter().filter(elsewhere).count() as u64);
+        // Another trial begins at nothing; the same one goes on.
+        let policy = bench.dispatcher.policy().clone();
+        bench.does(Event::PolicyAdopted(Box::new(policy.clone())));
+        assert_eq!(bench.dispatcher.view(Time::ZERO).routing.verdicts, verdicts);
+        bench.does(Event::PolicyAdopted(Box::new(Policy { counting: Counting::P90, ..policy })));
+        assert_eq!(bench.dispatcher.view(Time::ZERO).routing.verdicts.decisions, 0);
+    }
+    let (on, bench) = afternoon(Mode::On);
+    assert_ne!(on, off);
+    assert_eq!(bench.dispatcher.decisions[0].cluster, ClusterId(1));
+    assert!(bench.dispatcher.decisions.iter().all(|decision| decision.instead.is_none()));
+}
+
+#[test]
+fn a_fork_routes_by_what_routes() {
+    let (_, bench) = afternoon(Mode::Shadow);
+    let fork = bench.dispatcher.fork();
+    assert_eq!((fork.policy.routes_by(), fork.policy.routing_mode), (Routing::RoundRobin, Mode::On));
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::{fs, thread};
 
 use punctual_core::class::{self, CONTROL, Class, DEFAULT, Origin};
+use punctual_core::mode::Mode;
 use punctual_core::statement::Statement;
 use punctual_core::time::Span;
 use serde::Serialize;
@@ -222,7 +223,14 @@ fn class_meaning(class: &Class) -> ClassMeaning {
 fn limits(settings: &Settings) -> Vec<String> {
     let (policy, door) = (&settings.policy, &settings.door);
     vec![
-        format!("Queries go to clusters by {}.", policy.routing),
+        match policy.routing_mode {
+            Mode::On => format!("Queries go to clusters by {}.", policy.routing),
+            Mode::Off => format!("Queries go to clusters by {}: `routing_mode` is off.", policy.baseline),
+            Mode::Shadow | Mode::Suggest => format!(
+                "Queries go to clusters by {}; what {} would have done is recorded.",
+                policy.baseline, policy.routing
+            ),
+        },
         format!("{} of the queries may miss their SLO.", percent(policy.violation_target)),
         format!(
             "At most {} queries wait, each at most {}; one more, or one that waited longer, is refused.",

@@ -1,0 +1,116 @@
+//! What the gateway is, and what it keeps.
+
+use super::Fallback::{Is, Said};
+use super::Kind::{Bytes, Choice, Count, Duration, Listen, Path};
+use super::{DAY, GIB, HOUR, KIB, MIB, NOTHING, SECOND, TIB, Table, key};
+
+/// `[gateway]`.
+pub(in crate::config) static GATEWAY: Table = Table {
+    name: "gateway",
+    list: false,
+    what: "The process: where it listens and what bounds its front door.",
+    keys: &[
+        // Above 32767 the ids of queries, which carry it in their upper 16 bits, would not fit SQL's bigint.
+        key("id", Count { least: 0, most: 32_767 }, Is("0"), "This gateway's number, where several share clusters."),
+        key("seed", Count { least: 0, most: i64::MAX as u64 }, Is("1"), "Where every random choice starts from."),
+        key(
+            "listen",
+            Listen,
+            Is("\"127.0.0.1:6432\""),
+            "Where clients connect, with the Postgres wire. Loopback only: there is no authentication yet.",
+        ),
+        key("http", Listen, Is("\"127.0.0.1:8432\""), "Where HTTP is served, on loopback too; `\"off\"`: nowhere."),
+        key(
+            "state_dir",
+            Path,
+            Is("\"punctual-data\""),
+            "Where everything that is written goes, unless said otherwise. Belongs to one gateway.",
+        ),
+        key(
+            "shutdown_within",
+            Duration { least: NOTHING, most: DAY },
+            Is("\"60s\""),
+            "How long a shutdown may take to finish what is here.",
+        ),
+        key(
+            "max_sessions",
+            Count { least: 1, most: 1_000_000 },
+            Is("1000"),
+            "Client connections at once; one more is refused.",
+        ),
+        key(
+            "max_message",
+            Bytes { least: 64 * KIB, most: GIB },
+            Is("\"64MiB\""),
+            "The largest protocol message of a client, and the most that is held of a pipeline.",
+        ),
+        key(
+            "startup_within",
+            Duration { least: SECOND, most: DAY },
+            Is("\"60s\""),
+            "How long a client may take from connecting to its start-up message.",
+        ),
+        key(
+            "max_statements",
+            Count { least: 1, most: 1_000_000 },
+            Is("1000"),
+            "Prepared statements that a session may have.",
+        ),
+        key(
+            "max_idle_connections",
+            Count { least: 0, most: 100_000 },
+            Is("16"),
+            "Connections to one cluster that may lie idle.",
+        ),
+        key(
+            "connect_within",
+            Duration { least: SECOND, most: HOUR },
+            Is("\"10s\""),
+            "How long connecting to a cluster may take.",
+        ),
+    ],
+};
+
+/// `[history]`.
+pub(in crate::config) static HISTORY: Table = Table {
+    name: "history",
+    list: false,
+    what: "Where ended queries are recorded.",
+    keys: &[
+        key("dir", Path, Said("`history` in `gateway.state_dir`"), "The directory."),
+        key(
+            "max_bytes",
+            Bytes { least: 16 * MIB, most: 1_024 * TIB },
+            Is("\"10GiB\""),
+            "The most that it may hold; the oldest hours go first.",
+        ),
+        key(
+            "sql",
+            Choice(&["shape", "text", "nothing"]),
+            Is("\"shape\""),
+            "What is kept of a query's text: its shape without literals, the text as it came, or nothing.",
+        ),
+    ],
+};
+
+/// `[journal]`.
+pub(in crate::config) static JOURNAL: Table = Table {
+    name: "journal",
+    list: false,
+    what: "Where events and decisions are recorded, to be replayed.",
+    keys: &[
+        key("dir", Path, Said("`journal` in `gateway.state_dir`"), "The directory."),
+        key(
+            "max_bytes",
+            Bytes { least: 2 * MIB, most: 1_024 * TIB },
+            Is("\"1GiB\""),
+            "The most that it may hold; the oldest segments go first.",
+        ),
+        key(
+            "segment_bytes",
+            Bytes { least: MIB, most: TIB },
+            Is("\"64MiB\""),
+            "How large a segment grows before the next begins, with a checkpoint. At most half of `max_bytes`.",
+        ),
+    ],
+};

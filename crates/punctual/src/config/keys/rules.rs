@@ -1,0 +1,230 @@
+//! What governs decisions.
+
+use punctual_core::time::Span;
+
+use super::Fallback::{Is, Said};
+use super::Kind::{Choice, Count, Duration, Number, Path};
+use super::{DAY, NOTHING, SECOND, Table, YEAR, key};
+
+/// `[prediction]`.
+pub(in crate::config) static PREDICTION: Table = Table {
+    name: "prediction",
+    list: false,
+    what: "How latencies are predicted, from a model that was learnt from history.",
+    keys: &[
+        key(
+            "model",
+            Path,
+            Said("`punctual.model` in `gateway.state_dir`"),
+            "The model, as `punctual train` writes it. Without the file, nothing is predicted until there is one.",
+        ),
+        key(
+            "retrain",
+            Duration { least: Span::from_secs(60), most: YEAR },
+            Said("never"),
+            "How often a model is learnt from `history`, in the background. It takes the place of `model` if it is better \
+             on the newest queries, which it has not learnt from.",
+        ),
+        key(
+            "explain_every",
+            Duration { least: NOTHING, most: DAY },
+            Is("\"1s\""),
+            "At most one EXPLAIN is sent to the clusters in so long, to predict from their plans: one for each new shape of \
+             query, on a connection of its own. \"0s\": none at all. Nothing is asked for without a model.",
+        ),
+        key(
+            "min_modelled",
+            Duration { least: NOTHING, most: DAY },
+            Is("\"50ms\""),
+            "Queries that take less than this alone, nine times of ten, are predicted as if they ran alone, and count for \
+             nothing in the predictions of others.",
+        ),
+    ],
+};
+
+/// `[scaling]`.
+pub(in crate::config) static SCALING: Table = Table {
+    name: "scaling",
+    list: false,
+    what: "How many clusters there are: of those tables `[[cluster]]` that say `keep = \"scaled\"`.",
+    keys: &[
+        key(
+            "mode",
+            Choice(&["off", "shadow", "suggest", "on"]),
+            Is("\"off\""),
+            "`off`: nothing is decided. `shadow`: it is decided and recorded what would be done, and nothing is done. `suggest`: \
+             the same, shown as what someone should do. `on`: it is done.",
+        ),
+        key(
+            "trigger",
+            Choice(&["none", "queue_depth", "observed", "combined"]),
+            Is("\"combined\""),
+            "When a start is considered: never; when many queries run or wait; when too many that ended were late; or of those \
+             that run, too, too many are expected to be.",
+        ),
+        key(
+            "selector",
+            Choice(&["none", "horizontal", "vertical", "add_cluster"]),
+            Is("\"add_cluster\""),
+            "What is started then: nothing; another like the largest; what a simulation finds best as the only one, in place of \
+             the others; or what it finds best beside them. Without a model, the last two are as `horizontal`.",
+        ),
+        key("window", Duration { least: Span::from_secs(1), most: DAY }, Is("\"5m\""), "How far back triggers look."),
+        key(
+            "study_window",
+            Duration { least: Span::from_secs(1), most: DAY },
+            Is("\"30m\""),
+            "How far back arrivals go that a simulation lets come again, 2,048 at most.",
+        ),
+        key(
+            "observations",
+            Count { least: 1, most: 4_096 },
+            Is("32"),
+            "Queries that must be seen before they say anything.",
+        ),
+        key("completions", Count { least: 1, most: 4_096 }, Is("32"), "Ends of queries that a simulation waits for."),
+        key(
+            "late_share",
+            Number { least: 0.0, most: 1.0 },
+            Said("`policy.violation_target`"),
+            "The share of late queries above which a start is considered.",
+        ),
+        key(
+            "queue_depth",
+            Count { least: 1, most: 1_000_000 },
+            Is("32"),
+            "`trigger = \"queue_depth\"`: queries that run or wait from which a start is considered.",
+        ),
+        key(
+            "idle",
+            Duration { least: NOTHING, most: YEAR },
+            Is("\"20m\""),
+            "How long a cluster is idle before it is stopped.",
+        ),
+        key("lifetime", Duration { least: NOTHING, most: YEAR }, Is("\"20m\""), "How long a cluster lives at least."),
+        key(
+            "start_takes",
+            Duration { least: NOTHING, most: DAY },
+            Is("\"5m\""),
+            "How long a start is expected to take.",
+        ),
+        key(
+            "least",
+            Count { least: 0, most: 10_000 },
+            Is("1"),
+            "Ready clusters that are always kept. With 0, a query that comes when there is none starts the smallest and waits.",
+        ),
+        key(
+            "most",
+            Count { least: 1, most: 10_000 },
+            Is("10"),
+            "Clusters that there may be, those that are there for good and those that start included.",
+        ),
+        key(
+            "most_per_hour",
+            Number { least: 0.0, most: 1e9 },
+            Said("any"),
+            "Dollars an hour that all clusters together may cost while all are awake.",
+        ),
+    ],
+};
+
+/// `[policy]`.
+pub(in crate::config) static POLICY: Table = Table {
+    name: "policy",
+    list: false,
+    what: "The rules of every decision.",
+    keys: &[
+        key(
+            "routing",
+            Choice(&["round_robin", "least_outstanding", "p2c", "slo", "slo_stage"]),
+            Is("\"least_outstanding\""),
+            "How a cluster is chosen: in turn; the fewest queries per unit of size; the less loaded of two drawn at random; the \
+             fewest SLO violations, then the least cost, as a model predicts them (`slo`); or the same with what queries take \
+             alone (`slo_stage`). The last two go by `least_outstanding` while there is no model.",
+        ),
+        key(
+            "routing_mode",
+            Choice(&["off", "shadow", "suggest", "on"]),
+            Is("\"on\""),
+            "`on`: `routing` routes. Else `baseline` does, and `routing` is not asked (`off`), or what it would have done is \
+             recorded beside what was done (`shadow`), or that and what it comes to is shown as advice (`suggest`): see \
+             `punctual.decisions` and `punctual.controllers`.",
+        ),
+        key(
+            "baseline",
+            Choice(&["round_robin", "least_outstanding", "p2c"]),
+            Is("\"least_outstanding\""),
+            "How a cluster is chosen while `routing_mode` is not `on`.",
+        ),
+        key(
+            "counting",
+            Choice(&["median", "p75", "p90", "expected"]),
+            Is("\"expected\""),
+            "`slo` and `slo_stage`: which queries count as violations to come: those whose predicted median, 75 % or 90 % \
+             quantile is above their SLO, or each by its probability to be.",
+        ),
+        key(
+            "violation_target",
+            Number { least: 0.0, most: 1.0 },
+            Is("0.05"),
+            "The share of queries that may miss their SLO.",
+        ),
+        key(
+            "max_waiting",
+            Count { least: 0, most: 1_000_000 },
+            Is("1000"),
+            "Queries that may wait; one more is refused.",
+        ),
+        key(
+            "wait_limit",
+            Duration { least: NOTHING, most: YEAR },
+            Is("\"5m\""),
+            "The longest that a query waits before it is refused.",
+        ),
+        key(
+            "control_slots",
+            Count { least: 1, most: 10_000 },
+            Is("4"),
+            "Queries of class `control` that may run at once on a cluster, besides its slots.",
+        ),
+        key(
+            "pin_idle",
+            Duration { least: SECOND, most: YEAR },
+            Is("\"10m\""),
+            "How long a session may keep a cluster to itself (in a transaction, say) without sending anything.",
+        ),
+        key(
+            "cancel_grace",
+            Duration { least: NOTHING, most: DAY },
+            Is("\"5s\""),
+            "How long a cancelled query may go on before its cluster is replaced.",
+        ),
+        key(
+            "drain_limit",
+            Duration { least: NOTHING, most: YEAR },
+            Is("\"60s\""),
+            "How long a draining cluster may finish what runs.",
+        ),
+        key(
+            "start_limit",
+            Duration { least: SECOND, most: DAY },
+            Is("\"5m\""),
+            "How long a cluster may take to start.",
+        ),
+        key(
+            "retry_first",
+            Duration { least: NOTHING, most: DAY },
+            Is("\"1s\""),
+            "The wait before a failed cluster is started again; doubles with each failure in a row.",
+        ),
+        key("retry_most", Duration { least: SECOND, most: DAY }, Is("\"60s\""), "The longest such wait."),
+        key(
+            "decisions_kept",
+            Count { least: 0, most: 100_000 },
+            Is("1000"),
+            "Decisions kept in memory with their evidence.",
+        ),
+        key("max_clusters", Count { least: 1, most: 1_024 }, Is("64"), "Clusters known at once."),
+    ],
+};
