@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use punctual_core::admit::claim::Claim;
 use punctual_core::billing::Price;
 use punctual_core::class::DEFAULT;
 use punctual_core::cluster::Spec;
@@ -46,6 +47,7 @@ fn query(number: u64) -> Query {
         kind: Kind::Select,
         class: DEFAULT,
         slo: Some(Span::from_secs(60)),
+        claim: Claim::default(),
         traits: Some(Box::new(Traits { text: number % 900, features })),
     }
 }

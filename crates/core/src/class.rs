@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::admit::terms::Terms;
 use crate::id::ClassId;
 use crate::statement::{Kind, Statement};
 use crate::time::Span;
@@ -17,7 +18,7 @@ pub const CONTROL: ClassId = ClassId(0);
 pub const DEFAULT: ClassId = ClassId(1);
 
 /// Queries treated alike.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Class {
     /// Its name, unique, lower case.
     pub name: String,
@@ -25,6 +26,8 @@ pub struct Class {
     pub rules: Vec<Rule>,
     /// The latency target of its queries, from arrival to the last row.
     pub slo: Option<Span>,
+    /// On what terms its queries are admitted.
+    pub terms: Terms,
 }
 
 /// A match rule: every condition that is set must hold.
@@ -71,7 +74,7 @@ pub enum Because {
 impl Class {
     /// The two classes that always exist, at [`CONTROL`] and [`DEFAULT`].
     pub fn built_in() -> Vec<Class> {
-        let class = |name: &str| Class { name: name.to_owned(), rules: Vec::new(), slo: None };
+        let class = |name: &str| Class { name: name.to_owned(), ..Class::default() };
         vec![class("control"), class("default")]
     }
 }
@@ -129,8 +132,13 @@ mod tests {
         let mut classes = Class::built_in();
         let rule = |application: &str| Rule { application: Some(application.into()), ..Rule::default() };
         let tables = Rule { table: Some("orders".into()), kind: Some(Kind::Select), ..Rule::default() };
-        classes.push(Class { name: "dashboards".into(), rules: vec![rule("looker")], slo: Some(Span::from_secs(3)) });
-        classes.push(Class { name: "etl".into(), rules: vec![rule("airflow"), tables], slo: None });
+        classes.push(Class {
+            name: "dashboards".into(),
+            rules: vec![rule("looker")],
+            slo: Some(Span::from_secs(3)),
+            ..Class::default()
+        });
+        classes.push(Class { name: "etl".into(), rules: vec![rule("airflow"), tables], ..Class::default() });
         classes
     }
 

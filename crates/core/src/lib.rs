@@ -12,6 +12,7 @@
 //! - what is decided: [`route`], [`dispatcher`]
 //! - what is shown and what must hold: [`view`], [`check`]
 
+pub mod admit;
 pub mod billing;
 pub mod check;
 pub mod class;

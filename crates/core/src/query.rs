@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::admit::claim::Claim;
 use crate::fingerprint::Fingerprint;
 use crate::id::{ClassId, ClusterId, QueryId, SessionId, Units};
 use crate::predict::features::Features;
@@ -25,6 +26,8 @@ pub struct Query {
     pub class: ClassId,
     /// When it is late: counted from its arrival to the last row. None: never.
     pub slo: Option<Span>,
+    /// What it brings to its admission.
+    pub claim: Claim,
     /// What its latency is predicted from; None where nothing is predicted.
     pub traits: Option<Box<Traits>>,
 }

@@ -340,6 +340,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fmt::Write;
 
+    use punctual_core::admit::claim::Claim;
     use punctual_core::id::{ClassId, ModelId, QueryId, SessionId};
     use punctual_core::mode::Mode;
     use punctual_core::predict::record::Lately;
@@ -361,6 +362,7 @@ mod tests {
                 kind: statement.kind,
                 class: ClassId(2),
                 slo: None,
+                claim: Claim::default(),
                 traits: None,
             },
             cluster: None,

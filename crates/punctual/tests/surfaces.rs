@@ -4,6 +4,7 @@
 use punctual::catalog::{Question, answer};
 use punctual::link::Snapshot;
 use punctual::metrics::Metrics;
+use punctual_core::admit::claim::Claim;
 use punctual_core::billing::Price;
 use punctual_core::class::Class;
 use punctual_core::cluster::{Phase, Spec};
@@ -19,7 +20,7 @@ use punctual_core::{Command, Dispatcher, Event, Policy};
 /// A gateway after some hundred events that `seed` chooses, senseless ones among them.
 fn snapshot(seed: u64) -> Snapshot {
     let mut classes = Class::built_in();
-    classes.push(Class { name: "etl".into(), rules: Vec::new(), slo: Some(Span::from_secs(5)) });
+    classes.push(Class { name: "etl".into(), rules: Vec::new(), slo: Some(Span::from_secs(5)), ..Class::default() });
     let mut dispatcher = Dispatcher::new(seed, Policy { classes, max_waiting: 20, ..Policy::default() });
     let mut rng = Rng::stream(seed, Stream::Routing);
     let (mut now, mut commands): (Time, Vec<Command>) = (Time::from_micros(1_767_323_045_000_000), Vec::new());
@@ -60,6 +61,7 @@ fn event(number: u64, rng: &mut Rng) -> Event {
             kind: statement.kind,
             class: ClassId(rng.index(3) as u32),
             slo: Some(Span::from_secs(2)),
+            claim: Claim::default(),
             traits: None,
         }),
     }

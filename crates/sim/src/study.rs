@@ -280,6 +280,7 @@ impl Life {
 
 #[cfg(test)]
 mod tests {
+    use punctual_core::admit::claim::Claim;
     use std::sync::Arc;
 
     use punctual_core::billing::Price;
@@ -348,7 +349,10 @@ mod tests {
                 let outcome = Outcome::Finished { rows: 0, bytes: 0 };
                 does((number - 1) * gap + 10, Event::Finished { query, outcome, pinned: false });
             }
-            does(number * gap, Event::Arrived(Query { id, session, fingerprint, kind, class, slo, traits }));
+            does(
+                number * gap,
+                Event::Arrived(Query { id, session, fingerprint, kind, class, slo, claim: Claim::default(), traits }),
+            );
             last = Some(id);
         }
         does(300, Event::Woke);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use punctual_core::admit::claim::Claim;
 use punctual_core::billing::Price;
 use punctual_core::check::check;
 use punctual_core::class::Class;
@@ -49,7 +50,7 @@ impl Nonsense {
     fn policy(&mut self) -> Policy {
         let mut classes = Class::built_in();
         for number in 0..self.below(4) {
-            classes.push(Class { name: format!("class{number}"), rules: Vec::new(), slo: None });
+            classes.push(Class { name: format!("class{number}"), ..Class::default() });
         }
         Policy {
             routing: self.one_of(&Routing::ALL),
@@ -96,7 +97,16 @@ impl Nonsense {
                 let slo = self.0.chance(0.5).then(|| self.limit());
                 let fingerprint = Fingerprint(0);
                 let traits = self.traits();
-                Event::Arrived(Query { id: query, session, fingerprint, kind: Kind::Select, class, slo, traits })
+                Event::Arrived(Query {
+                    id: query,
+                    session,
+                    fingerprint,
+                    kind: Kind::Select,
+                    class,
+                    slo,
+                    claim: Claim::default(),
+                    traits,
+                })
             }
             10..=12 => Event::Bounced { query, cluster },
             13..=20 => Event::Finished { query, outcome: self.outcome(), pinned: self.0.chance(0.3) },

@@ -75,6 +75,7 @@ impl Dispatcher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admit::claim::Claim;
     use crate::class::DEFAULT;
     use crate::dispatcher::predicting::tests::{Bench, plain};
     use crate::fingerprint::Fingerprint;
@@ -90,7 +91,7 @@ mod tests {
         let traits = Some(Box::new(Traits { text: number % 3, features: [0.0; FEATURES] }));
         let slo = Some(Span::from_secs(7));
         let (id, session, fingerprint) = (QueryId(number), SessionId(number), Fingerprint(number % 3));
-        Query { id, session, fingerprint, kind: Kind::Select, class: DEFAULT, slo, traits }
+        Query { id, session, fingerprint, kind: Kind::Select, class: DEFAULT, slo, claim: Claim::default(), traits }
     }
 
     fn considers(bench: &mut Bench, number: u64) -> Considered {

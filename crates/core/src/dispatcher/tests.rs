@@ -1,6 +1,7 @@
 //! What the dispatcher does in a few plain situations. Random ones by the thousand are in the simulator's tests.
 
 use super::*;
+use crate::admit::claim::Claim;
 use crate::billing::Price;
 use crate::class::{Class, DEFAULT};
 use crate::cluster::Spec;
@@ -58,6 +59,7 @@ fn query(id: u64, session: u64) -> Query {
         kind: Kind::Select,
         class: DEFAULT,
         slo: Some(Span::from_secs(3)),
+        claim: Claim::default(),
         traits: None,
     }
 }
@@ -237,7 +239,7 @@ fn a_shutdown_cuts_off_what_does_not_end_in_time() {
 #[test]
 fn a_policy_is_adopted_by_an_event_and_drops_nothing() {
     let mut classes = Class::built_in();
-    classes.push(Class { name: "etl".into(), rules: Vec::new(), slo: None });
+    classes.push(Class { name: "etl".into(), ..Class::default() });
     let mut bench = Bench::with_slots(1, Policy { classes, ..Policy::default() });
     let mut etl = query(1, 1);
     etl.class = ClassId(2);
@@ -247,7 +249,7 @@ fn a_policy_is_adopted_by_an_event_and_drops_nothing() {
     }
     let mut classes = Class::built_in();
     for name in ["dashboards", "etl"] {
-        classes.push(Class { name: name.into(), rules: Vec::new(), slo: None });
+        classes.push(Class { name: name.into(), ..Class::default() });
     }
     let adopted = Policy { classes, max_waiting: 1, ..Policy::default() };
     assert_eq!(bench.does(Event::PolicyAdopted(Box::new(adopted.clone()))), []);

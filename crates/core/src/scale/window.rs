@@ -77,6 +77,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admit::claim::Claim;
     use crate::class::DEFAULT;
     use crate::fingerprint::Fingerprint;
     use crate::id::{QueryId, SessionId};
@@ -88,7 +89,16 @@ mod tests {
 
     fn query(number: u64) -> Query {
         let (id, session, fingerprint) = (QueryId(number), SessionId(number), Fingerprint(1));
-        Query { id, session, fingerprint, kind: Kind::Select, class: DEFAULT, slo: None, traits: None }
+        Query {
+            id,
+            session,
+            fingerprint,
+            kind: Kind::Select,
+            class: DEFAULT,
+            slo: None,
+            claim: Claim::default(),
+            traits: None,
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use punctual_core::admit::claim::Claim;
 use punctual_core::billing::Price;
 use punctual_core::class::Class;
 use punctual_core::cluster::Spec;
@@ -20,7 +21,12 @@ const START: u64 = 1_767_323_045_000_000;
 /// What the driver of that gateway knows three seconds after its start.
 pub(crate) fn snapshot() -> Snapshot {
     let mut classes = Class::built_in();
-    classes.push(Class { name: "dashboards".into(), rules: Vec::new(), slo: Some(Span::from_millis(1_500)) });
+    classes.push(Class {
+        name: "dashboards".into(),
+        rules: Vec::new(),
+        slo: Some(Span::from_millis(1_500)),
+        ..Class::default()
+    });
     let mut dispatcher = Dispatcher::new(1, Policy { classes, ..Policy::default() });
     let mut at = |seconds: u64, event: Event| {
         dispatcher.handle(Time::from_micros(START + seconds * 1_000_000), event, &mut Vec::new());
@@ -52,6 +58,7 @@ fn query(number: u64, sql: &str) -> (Query, String) {
         kind: statement.kind,
         class: ClassId(2),
         slo: Some(Span::from_millis(1_500)),
+        claim: Claim::default(),
         traits: None,
     };
     (query, sql.to_owned())

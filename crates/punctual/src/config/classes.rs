@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use punctual_core::admit::terms::Terms;
 use punctual_core::class::{Class, DEFAULT, Rule};
 use punctual_core::statement::Kind;
 use toml::Spanned;
@@ -48,7 +49,7 @@ pub(super) fn read(sections: &[Section<'_>]) -> Vec<Class> {
                 "leave `match` out, or give the class another name",
             ),
             "default" => classes[DEFAULT.0 as usize].slo = slo,
-            _ => classes.push(Class { name, rules, slo }),
+            _ => classes.push(Class { name, rules, slo, terms: Terms::default() }),
         }
     }
     classes

@@ -106,6 +106,7 @@ pub fn policy_classes() -> Vec<Class> {
         name: class.name.to_owned(),
         rules: vec![Rule { application: Some(class.name.to_owned()), ..Rule::default() }],
         slo: Some(class.slo),
+        ..Class::default()
     }));
     classes
 }

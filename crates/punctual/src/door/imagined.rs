@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use punctual_core::admit::claim::Claim;
 use punctual_core::class::{self, Because, Class, Origin, Rule, classify};
 use punctual_core::id::{ClassId, QueryId, SessionId};
 use punctual_core::predict::features::add_plan;
@@ -84,7 +85,16 @@ impl Shared {
             traits
         });
         let (id, session) = (QueryId(NOBODY), SessionId(NOBODY));
-        let query = Query { id, session, fingerprint: statement.fingerprint, kind: statement.kind, class, slo, traits };
+        let query = Query {
+            id,
+            session,
+            fingerprint: statement.fingerprint,
+            kind: statement.kind,
+            class,
+            slo,
+            claim: Claim::default(),
+            traits,
+        };
         let of = classes.get(class.0 as usize);
         Ok(Imagined {
             query: (reading.local.is_none() && statement.count > 0).then_some(query),

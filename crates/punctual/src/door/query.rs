@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use punctual_core::Event;
+use punctual_core::admit::claim::Claim;
 use punctual_core::class::Origin;
 use punctual_core::event::{Abandoned, Outcome, Refusal};
 use punctual_core::id::QueryId;
@@ -153,7 +154,7 @@ impl Session {
             shape: Arc::clone(&reading.shape),
         };
         let traits = self.shared.foresight().map(|foresight| self.traits(foresight, reading));
-        (Query { id, session, fingerprint, kind, class, slo, traits }, about)
+        (Query { id, session, fingerprint, kind, class, slo, claim: Claim::default(), traits }, about)
     }
 
     /// What the latency of a query is predicted from.

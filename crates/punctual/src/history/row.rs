@@ -198,6 +198,7 @@ mod shared_option {
 #[cfg(test)]
 pub(crate) mod tests {
     use proptest::prelude::*;
+    use punctual_core::admit::claim::Claim;
     use punctual_core::class::DEFAULT;
     use punctual_core::id::{ClusterId, SessionId};
     use punctual_core::query::Query;
@@ -254,6 +255,7 @@ pub(crate) mod tests {
             kind: Kind::Select,
             class: DEFAULT,
             slo: Some(Span::from_secs(2)),
+            claim: Claim::default(),
             traits: None,
         };
         let ended = Ended {

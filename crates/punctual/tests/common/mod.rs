@@ -48,7 +48,7 @@ pub struct Wanted {
 impl Default for Wanted {
     fn default() -> Wanted {
         let mut policy = Policy::default();
-        let class = |name: &str, slo| Class { name: name.into(), rules: Vec::new(), slo };
+        let class = |name: &str, slo| Class { name: name.into(), slo, ..Class::default() };
         policy.classes.push(class("etl", Some(Span::from_secs(600))));
         policy.classes.push(class("dash", Some(Span::from_secs(2))));
         Wanted { door: Door::default(), policy, clusters: 1, slots: 8 }

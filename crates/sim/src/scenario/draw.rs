@@ -74,7 +74,7 @@ impl Dice {
 fn policy(dice: &mut Dice) -> Policy {
     let mut classes = Class::built_in();
     for number in 0..dice.0.below(4) {
-        classes.push(Class { name: format!("class{number}"), rules: Vec::new(), slo: None });
+        classes.push(Class { name: format!("class{number}"), ..Class::default() });
     }
     Policy {
         routing: dice.one_of(&Routing::ALL),

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use punctual_core::admit::claim::Claim;
 use punctual_core::event::{Event, Outcome};
 use punctual_core::id::{QueryId, SessionId};
 use punctual_core::query::Query;
@@ -73,7 +74,16 @@ impl World {
             let after = self.chance.fault_after(self.conditions.patience);
             self.agenda.add(now + after, Due::Vanishes(session));
         }
-        self.inbox.push_back(Event::Arrived(Query { id, session, fingerprint, kind, class, slo, traits }));
+        self.inbox.push_back(Event::Arrived(Query {
+            id,
+            session,
+            fingerprint,
+            kind,
+            class,
+            slo,
+            claim: Claim::default(),
+            traits,
+        }));
     }
 
     /// A client is gone. What it had running goes on until it is told to stop.

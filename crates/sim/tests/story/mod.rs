@@ -17,6 +17,7 @@
 use std::collections::BTreeMap;
 
 use expect_test::Expect;
+use punctual_core::admit::claim::Claim;
 use punctual_core::billing::Price;
 use punctual_core::check::check as broken;
 use punctual_core::class::{self, Class};
@@ -65,7 +66,7 @@ fn policy(story: &str) -> Policy {
     let mut policy = Policy { routing: Routing::LeastOutstanding, decisions_kept: 10, ..Policy::default() };
     for (name, _) in story.split_whitespace().filter_map(|word| word.split_once('#')) {
         if class::find(&policy.classes, name).is_none() {
-            policy.classes.push(Class { name: name.to_owned(), rules: Vec::new(), slo: None });
+            policy.classes.push(Class { name: name.to_owned(), ..Class::default() });
         }
     }
     let first = story.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
@@ -175,7 +176,16 @@ impl Teller {
             }
         };
         self.queries.insert(id, name.to_owned());
-        Event::Arrived(Query { id, session, fingerprint: Fingerprint(0), kind: Kind::Select, class, slo, traits: None })
+        Event::Arrived(Query {
+            id,
+            session,
+            fingerprint: Fingerprint(0),
+            kind: Kind::Select,
+            class,
+            slo,
+            claim: Claim::default(),
+            traits: None,
+        })
     }
 
     fn query_event(&self, query: QueryId, verb: &str, pinned: bool) -> Event {

@@ -1,6 +1,7 @@
 //! A model in force follows what runs, and nothing that it does keeps a query from running.
 
 use super::*;
+use crate::admit::claim::Claim;
 use crate::billing::Price;
 use crate::check::check;
 use crate::class::DEFAULT;
@@ -84,6 +85,7 @@ impl Bench {
             kind: Kind::Select,
             class: DEFAULT,
             slo,
+            claim: Claim::default(),
             traits,
         };
         self.does(Event::Arrived(query))

@@ -188,7 +188,7 @@ fn class_of(classes: &mut Vec<Class>, name: Option<&str>) -> ClassId {
         Some(id) => id,
         None if classes.len() >= CLASSES => DEFAULT,
         None => {
-            classes.push(Class { name: name.to_owned(), rules: Vec::new(), slo: None });
+            classes.push(Class { name: name.to_owned(), ..Class::default() });
             ClassId(classes.len() as u32 - 1)
         }
     }

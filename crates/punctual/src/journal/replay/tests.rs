@@ -1,6 +1,7 @@
 //! Journals that are decided again: those that agree, those that were forged, and those that are damaged.
 
 use punctual_core::Policy;
+use punctual_core::admit::claim::Claim;
 use punctual_core::billing::Price;
 use punctual_core::class::DEFAULT;
 use punctual_core::cluster::Spec;
@@ -55,6 +56,7 @@ impl Play {
                 kind: Kind::Select,
                 class: DEFAULT,
                 slo: Some(Span::from_secs(1)),
+                claim: Claim::default(),
                 traits: None,
             };
             self.happens(writer, Event::Arrived(query));
@@ -339,6 +341,7 @@ fn no_text_user_or_name_of_a_client_is_in_a_journal() {
         kind: Kind::Select,
         class: DEFAULT,
         slo: None,
+        claim: Claim::default(),
         traits: None,
     };
     let payload = segment::triple(Time::ZERO, &Event::Arrived(query), &[]).unwrap();

@@ -1,0 +1,31 @@
+//! What a query brings to its admission, besides its class: whose it is, the priority that it asks for, and how much of time it
+//! reads.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::UserId;
+use crate::time::Span;
+
+/// What a query brings to its admission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Whose it is.
+    pub user: UserId,
+    /// The priority that its client asks for; its class bounds it.
+    pub priority: Option<i32>,
+    /// How much of time it reads; None where it reads no table with a time column.
+    pub scan: Option<Scan>,
+}
+
+/// How much of time a query reads, by the predicates on its tables' time columns. What cannot be bounded is unbounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scan {
+    /// How far back its earliest instant lies, from its arrival; None: without bound.
+    pub reach: Option<Span>,
+    /// How much time it covers in all; None: without bound.
+    pub duration: Option<Span>,
+    /// Partitions that it reads; None where tables say nothing of theirs.
+    pub segments: Option<u32>,
+    /// Time that these cover; None where tables say nothing of theirs.
+    pub segment_range: Option<Span>,
+}
