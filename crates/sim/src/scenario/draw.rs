@@ -96,6 +96,7 @@ fn policy(dice: &mut Dice) -> Policy {
         min_modelled: dice.one_of(&[Span::ZERO, Span::from_millis(50), Span::from_secs(1)]),
         max_clusters: dice.one_of(&[1, 4, 8]),
         scaling: Scaling::default(),
+        ..Policy::default()
     }
 }
 

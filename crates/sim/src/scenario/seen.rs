@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::event::{Abandoned, Command, Event, LossCause, Outcome, PinEnd, Refusal};
+use punctual_core::event::{Abandoned, Command, Event, Full, LossCause, Outcome, PinEnd, Refusal};
 
 /// How often each kind of event, command and reason occurred, by its name.
 pub type Seen = BTreeMap<&'static str, u64>;
@@ -70,7 +70,10 @@ fn command_name(command: &Command) -> &'static str {
 
 fn refusal_name(refusal: Refusal) -> &'static str {
     match refusal {
-        Refusal::WaitingFull { .. } => "Refuse: WaitingFull",
+        Refusal::Full { of: Full::Gateway, .. } => "Refuse: Full",
+        Refusal::Full { of: Full::Class(_), .. } => "Refuse: Full, class",
+        Refusal::Full { of: Full::Lane(_), .. } => "Refuse: Full, lane",
+        Refusal::TooLate { .. } => "Refuse: TooLate",
         Refusal::WaitedTooLong { .. } => "Refuse: WaitedTooLong",
         Refusal::NoCluster => "Refuse: NoCluster",
         Refusal::NoClusterCouldRun { .. } => "Refuse: NoClusterCouldRun",
