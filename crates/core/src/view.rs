@@ -213,7 +213,7 @@ impl Dispatcher {
             queries,
             cost: self.cost(now),
             clusters: clusters.chain(gone).collect(),
-            lanes: self.policy.lanes.ids().map(|lane| self.lane_view(lane)).collect(),
+            lanes: self.policy.lanes.ids().map(|lane| self.lane(lane)).collect(),
             decisions: self.decisions.iter().cloned().collect(),
             waiting: (self.queues.len() + self.again.len()) as u32,
             senseless: self.senseless,
@@ -239,7 +239,8 @@ impl Dispatcher {
         self.retired_cost + self.clusters.values().map(|cluster| cluster.cost(now)).sum::<f64>()
     }
 
-    fn lane_view(&self, id: LaneId) -> LaneView {
+    /// How full a lane is.
+    pub fn lane(&self, id: LaneId) -> LaneView {
         let (lanes, total) = (&self.policy.lanes, self.total());
         let waiting = self.queues.lane_len(id) as u32;
         LaneView {

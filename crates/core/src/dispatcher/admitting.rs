@@ -97,6 +97,19 @@ pub enum WaitsFor {
     Turn,
 }
 
+impl WaitsFor {
+    /// The name that views use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WaitsFor::Class => "class",
+            WaitsFor::Lane => "lane",
+            WaitsFor::Gateway => "gateway",
+            WaitsFor::Cluster => "cluster",
+            WaitsFor::Turn => "turn",
+        }
+    }
+}
+
 /// Where a query that waits stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queued {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use punctual_core::admit::terms::Terms;
 use punctual_core::class::{Class, DEFAULT, Rule};
 use punctual_core::statement::Kind;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::admission;
 use super::keys::RULE;
 use super::section::Section;
 use super::value::{self, Wrong};
@@ -26,7 +26,7 @@ pub(super) fn read(sections: &[Section<'_>]) -> Vec<Class> {
                 "put queries that are alike into one",
             );
         }
-        let (name, slo) = (section.text("name"), section.span("slo"));
+        let (name, slo, terms) = (section.text("name"), section.span("slo"), admission::terms(section));
         let rules = rules(section);
         let Some(name) = name else { continue };
         if !seen.insert(name.clone()) {
@@ -48,8 +48,11 @@ pub(super) fn read(sections: &[Section<'_>]) -> Vec<Class> {
                 "\"default\" takes what no rule matches, so it has none itself",
                 "leave `match` out, or give the class another name",
             ),
-            "default" => classes[DEFAULT.0 as usize].slo = slo,
-            _ => classes.push(Class { name, rules, slo, terms: Terms::default() }),
+            "default" => {
+                let class = &mut classes[DEFAULT.0 as usize];
+                (class.slo, class.terms) = (slo, terms);
+            }
+            _ => classes.push(Class { name, rules, slo, terms }),
         }
     }
     classes
