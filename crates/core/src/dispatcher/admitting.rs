@@ -249,9 +249,13 @@ impl Dispatcher {
 
     /// True if one more of that class and lane may run now, as far as limits go.
     fn may_run(&self, class: ClassId, lane: LaneId, total: u32) -> bool {
-        self.counts.total() < total
+        !self.is_gateway_full()
             && self.counts.lane(lane) < self.policy.lanes.limit(lane, total)
             && !self.is_class_full(class)
+    }
+
+    fn is_gateway_full(&self) -> bool {
+        self.policy.max_running.is_some_and(|most| self.counts.total() >= most)
     }
 
     fn is_class_full(&self, class: ClassId) -> bool {
@@ -264,10 +268,10 @@ impl Dispatcher {
         if self.queues.len() == 0 || !self.clusters.values().any(|cluster| self.has_room(cluster, Seat::Slot)) {
             return None;
         }
-        let total = self.total();
-        if self.counts.total() >= total {
+        if self.is_gateway_full() {
             return None;
         }
+        let total = self.total();
         let lanes = &self.policy.lanes;
         let open = self.queues.heads().filter(|(lane, _)| self.counts.lane(*lane) < lanes.limit(*lane, total));
         let first = open.min_by_key(|(lane, key)| (self.counts.lane(*lane) >= lanes.guarantee(*lane, total), *key));
@@ -471,7 +475,7 @@ impl Dispatcher {
             WaitsFor::Class
         } else if self.counts.lane(lane) >= self.policy.lanes.limit(lane, total) {
             WaitsFor::Lane
-        } else if self.policy.max_running.is_some() && self.counts.total() >= total {
+        } else if self.is_gateway_full() {
             WaitsFor::Gateway
         } else if any_room && !self.again.contains_key(&live.seq) {
             WaitsFor::Turn
