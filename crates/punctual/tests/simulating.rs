@@ -89,12 +89,34 @@ fn a_configuration_brings_its_clusters_classes_and_policy() {
 }
 
 #[test]
+fn starts_take_their_time_and_fail_and_clusters_are_lost() {
+    let dir = here();
+    let burst = ["--workload", "phased:0.05@10m,0.6@20m", "--for", "40m", "--clusters", "8", "--seeds", "3"];
+    let grow = ["--scaling", "queue_depth:horizontal", "--start-takes", "60s..2m"];
+    let with = |more: &[&str]| json(dir.path(), &[&burst[..], &grow, more].concat())["policies"][0].clone();
+    let number = |of: &Value, key: &str| of[key]["mean"].as_f64().expect("a number");
+    let (well, failing) = (with(&[]), with(&["--start-fails", "0.7"]));
+    assert_eq!((number(&well, "failed_starts"), number(&well, "lost_clusters")), (0.0, 0.0));
+    assert!(number(&failing, "failed_starts") > 0.5 && number(&well, "starts") > 0.5, "{failing:#}");
+    assert!(number(&failing, "violation_rate") >= number(&well, "violation_rate"), "{failing:#} {well:#}");
+    let lost = with(&["--lost-after", "5m"]);
+    assert!(number(&lost, "lost_clusters") > 1.0 && lost["ended"]["lost"].as_f64() > Some(0.0), "{lost:#}");
+    // Nothing that is asked for comes up, and every query has its end.
+    let none = with(&["--start-fails", "1"]);
+    assert!(number(&none, "cluster_hours") < number(&well, "cluster_hours"));
+    assert_eq!(number(&none, "unit_hours"), 8.0 * number(&none, "cluster_hours"), "only the first is ever there");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_the_reason() {
     let dir = here();
     std::fs::create_dir(dir.path().join("empty")).expect("a directory");
     std::fs::write(dir.path().join("m.model"), "no model").expect("a file");
     let workload: &[&str] = &["--workload", "poisson:0.1"];
-    let refused: [(&[&str], i32, &str); 13] = [
+    let refused: [(&[&str], i32, &str); 16] = [
+        (&[workload, &["--start-takes", "90s..45s"]].concat(), 2, "the shorter duration first"),
+        (&[workload, &["--start-fails", "7"]].concat(), 2, "from 0 to 1"),
+        (&[workload, &["--lost-after", "0s"]].concat(), 2, "is no duration"),
         (&["--policy", "slo"], 2, "--trace"),
         (&["--workload", "poison:1"], 2, "did you mean \"poisson\"?"),
         (&["--trace", "h", "--workload", "day"], 2, "cannot be used with"),

@@ -158,6 +158,7 @@ fn conditions(dice: &mut Dice) -> Conditions {
         client_cancels: dice.fault(0.5),
         disconnects: dice.fault(0.3),
         patience: dice.span(0.01, 10.0),
+        ..Conditions::default()
     }
 }
 

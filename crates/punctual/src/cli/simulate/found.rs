@@ -51,6 +51,9 @@ pub(super) struct OfPolicy {
     /// Clusters that scaling started and stopped.
     pub(super) starts: Figure,
     pub(super) stops: Figure,
+    /// Starts that failed, and clusters that were lost.
+    pub(super) failed_starts: Figure,
+    pub(super) lost_clusters: Figure,
     /// Queries by how they ended, in the mean over seeds.
     pub(super) ended: BTreeMap<&'static str, f64>,
     pub(super) classes: BTreeMap<String, OfClass>,
@@ -115,6 +118,8 @@ pub(super) struct Run {
     cost: f64,
     hours: [f64; 2],
     actions: [usize; 2],
+    /// Failed starts, lost clusters.
+    losses: [usize; 2],
     foresight: Option<Foresight>,
     scaling: Vec<Decided>,
 }
@@ -150,6 +155,7 @@ impl Run {
             cost: rehearsed.outcome.cost,
             hours: rehearsed.hours(),
             actions: rehearsed.actions(),
+            losses: [rehearsed.failed_starts, rehearsed.lost],
             foresight: rehearsed.foresight,
             scaling: told.collect(),
         }
@@ -213,6 +219,8 @@ impl OfPolicy {
             unit_hours: each(&|run| run.hours[1]),
             starts: each(&|run| run.actions[0] as f64),
             stops: each(&|run| run.actions[1] as f64),
+            failed_starts: each(&|run| run.losses[0] as f64),
+            lost_clusters: each(&|run| run.losses[1] as f64),
             ended: ways.filter(|(_, count)| *count > 0.0).collect(),
             classes: names.into_iter().map(|name| (name.clone(), of_class(name))).collect(),
             predictions: Predictions::of(runs),
@@ -276,8 +284,9 @@ mod tests {
     fn run(rate: Option<f64>, cost: f64) -> Run {
         let share = || Share { queries: 100, violation_rate: rate, latency: Some([cost; 5]) };
         let classes = [("bi".to_owned(), share())].into();
-        let (ended, hours, actions) = ([100, 0, 0, 0, 0], [2.0, 32.0], [1, 0]);
-        Run { queries: 100, all: share(), classes, ended, cost, hours, actions, foresight: None, scaling: Vec::new() }
+        let (ended, hours, actions, losses) = ([100, 0, 0, 0, 0], [2.0, 32.0], [1, 0], [0, 0]);
+        let (all, foresight, scaling) = (share(), None, Vec::new());
+        Run { queries: 100, all, classes, ended, cost, hours, actions, losses, foresight, scaling }
     }
 
     #[test]

@@ -30,7 +30,7 @@ use punctual_core::predict::model::Model;
 use punctual_core::route::Routing;
 use punctual_core::scale::{Scaling, Selector};
 use punctual_core::time::{Span, Time};
-use punctual_sim::rehearsal::{Rehearsal, Rehearsed};
+use punctual_sim::rehearsal::{Rehearsal, Rehearsed, Troubles};
 use punctual_sim::world::compute::Make;
 
 use super::{Format, Stop};
@@ -42,7 +42,7 @@ use every::{Every, Kept};
 use found::Found;
 use load::{Cut, Load};
 use trace::{AsRecorded, Wanted};
-use typed::{Growth, Kind, Rules, Target};
+use typed::{Growth, Kind, Rules, StartTakes, Target};
 
 /// Find out what policies would have cost and which SLOs they would have kept.
 #[derive(Debug, Args)]
@@ -78,9 +78,15 @@ pub(super) struct Flags {
     /// Sizes of the clusters that scaling may start; without it 4, 8, 16 and 32, or the configuration's
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = typed::size)]
     sizes: Vec<Units>,
-    /// How long a cluster takes to start; without it 5 minutes, or the configuration's
-    #[arg(long, value_name = "SPAN", value_parser = typed::any_time)]
-    start_takes: Option<Span>,
+    /// How long a cluster takes to start: a duration, or from one to another, as in 45s..90s, of which scaling expects the middle. Without it 5 minutes, or what the configuration's scaling expects
+    #[arg(long, value_name = "SPAN[..SPAN]")]
+    start_takes: Option<StartTakes>,
+    /// The share of starts that fail, from 0 to 1; those before the first query do not
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = typed::share)]
+    start_fails: f64,
+    /// Clusters are lost, with all that runs there: after so long in the mean, at random
+    #[arg(long, value_name = "SPAN", value_parser = typed::some_time)]
+    lost_after: Option<Span>,
     /// Dollars for a unit and hour; without it 0.375, or the configuration's
     #[arg(long, value_name = "DOLLARS", value_parser = typed::factor, conflicts_with = "config")]
     price: Option<f64>,
@@ -233,7 +239,7 @@ impl Ground {
             policy.scaling.offers = sizes.iter().map(offer).collect();
         }
         if let Some(start_takes) = flags.start_takes {
-            policy.scaling.start_takes = start_takes;
+            policy.scaling.start_takes = start_takes.middle();
         }
         if fleet.is_empty() && policy.scaling.offers.is_empty() {
             return Err(Stop::usage("there is no cluster at the start, and none that may be started"));
@@ -319,7 +325,12 @@ impl Ground {
         }
         let (fleet, model) = (self.fleet.clone(), self.model.clone());
         let clients = flags.closed_loop.map(|clients| clients as usize);
-        Rehearsal { seed: 0, policy, fleet, model, make: Make::Sharing, clients }
+        let troubles = Troubles {
+            starts_take: flags.start_takes.map(|takes| (takes.least, takes.most)),
+            starts_fail: flags.start_fails,
+            lost_after: flags.lost_after,
+        };
+        Rehearsal { seed: 0, policy, fleet, model, make: Make::Sharing, clients, troubles }
     }
 
     fn workload(&self, flags: &Flags) -> String {

@@ -79,6 +79,10 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
     if !not_finished.is_empty() {
         lines.push(format!("did not finish: {}", not_finished.join(", ")));
     }
+    if of.failed_starts.mean + of.lost_clusters.mean > 0.0 {
+        let (failed, lost) = (of.failed_starts.mean, of.lost_clusters.mean);
+        lines.push(format!("{failed:.1} starts failed, {lost:.1} clusters were lost"));
+    }
     if of.classes.len() > 1 {
         for (class, of) in &of.classes {
             let late = of.violation_rate.map_or("no SLO".to_owned(), |rate| format!("late {} %", said(rate, 100.0)));
