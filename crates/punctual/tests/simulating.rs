@@ -154,3 +154,58 @@ fn odd_cases_have_results_and_say_what_is_odd() {
     let none = json(dir.path(), &["--workload", "poisson:0.000001", "--for", "1s", "--seeds", "2"]);
     assert_eq!((none["queries"].as_f64(), &none["policies"][0]["violation_rate"]), (Some(0.0), &Value::Null));
 }
+
+/// Queries that take ten seconds alone. All of those of a busy time ran on one of two clusters.
+fn imported(dir: &Path) {
+    let mut csv = "query,cluster,size,arrival,latency\n".to_owned();
+    let mut row = |cluster: &str, at: u32, latency: u32| {
+        let at = format!("2026-01-05T{:02}:{:02}:{:02}Z", 9 + at / 3_600, at / 60 % 60, at % 60);
+        csv += &format!("q1,{cluster},4,{at},{latency}\n");
+    };
+    (0..5).for_each(|calm| row("a", 70 * calm, 10));
+    row("b", 340, 10);
+    (0..90).for_each(|busy| row("a", 420 + 6 * busy, 100));
+    std::fs::write(dir.join("log.csv"), csv).expect("a file");
+    let map = "fingerprint=query,cluster=cluster,cluster_size=size,arrival=arrival,latency=latency:s";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command.current_dir(dir).args(["import", "csv", "log.csv", "-o", "h", "--map", map]);
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn in_the_shadow_of_a_history_it_is_said_what_would_have_changed() {
+    let dir = here();
+    imported(dir.path());
+    let shadow = ["--trace", "h", "--shadow", "--slo", "30s", "--seeds", "2", "--policy", "round_robin"];
+    let grow = ["--scaling", "observed:horizontal", "--start-takes", "30s"];
+    let found = json(dir.path(), &[&shadow[..], &grow].concat());
+    assert_eq!(found["clusters"], serde_json::json!([4, 4]), "those of the history");
+    let (policy, changed) = (&found["policies"][0], &found["policies"][0]["shadow"]);
+    let number = |value: &Value| value.as_f64().expect("a number");
+    assert!((number(&changed["recorded"]["violation_rate"]) - 90.0 / 96.0).abs() < 1e-9);
+    // A minute for each that was alone, then from the first of the busy time to the end of the last.
+    let awake = 5.0 * 60.0 + (6.0 * 89.0 + 100.0) + 60.0;
+    let dollars = 4.0 * 0.375 * awake / 3_600.0;
+    assert!((number(&changed["recorded"]["cost"]) - dollars).abs() < 1e-9, "{changed:#}");
+    let (before, after) =
+        (number(&changed["as_it_was"]["violation_rate"]["mean"]), number(&policy["violation_rate"]["mean"]));
+    assert!(before > 0.5 && after < before, "{before} then {after}");
+    let moved = &changed["moved"];
+    assert!(number(&moved["queries"]) > 30.0 && moved["of"] == 96 && number(&moved["saved"]) > 30.0, "{moved:#}");
+    assert_eq!((&moved["ways"][0]["from"], &moved["ways"][0]["to"]), (&"a".into(), &"b".into()));
+    assert_eq!(
+        (&moved["first"][0]["at"], &moved["first"][0]["recorded_s"]),
+        (&"2026-01-05 09:01:10".into(), &10.0.into())
+    );
+    let first = &changed["actions"][0];
+    assert!(first["at"].as_str().is_some_and(|at| at.starts_with("2026-01-05 09:")), "{first}");
+    assert!(first["what"].as_str().is_some_and(|what| what.starts_with("start size4-2 of size 4")), "{first}");
+    assert!(first["because"].as_str().is_some_and(|because| because.contains("are late")), "{first}");
+
+    let (_, text, err) = simulate(dir.path(), &shadow);
+    assert!(text.contains("what would have changed") && text.contains("a -> b"), "{text}");
+    assert!(err.contains("--scaling combined says what would be"), "{err}");
+    let (code, _, err) = simulate(dir.path(), &["--workload", "poisson:0.1", "--shadow"]);
+    assert!(code == Some(2) && err.contains("cannot be used with"), "{err}");
+}

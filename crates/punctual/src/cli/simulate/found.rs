@@ -11,6 +11,7 @@ use punctual_core::time::Time;
 use punctual_sim::rehearsal::{Foresight, Rehearsed};
 use serde::Serialize;
 
+use super::shadow::{Change, Shadow};
 use super::trace::{AsRecorded, nearest_rank};
 use crate::figure::Figure;
 
@@ -62,6 +63,9 @@ pub(super) struct OfPolicy {
     /// Less that of the first policy, seed by seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) against_first: Option<Against>,
+    /// What it would have changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shadow: Option<Shadow>,
     /// Decisions about the fleet with the first seed, the first ones.
     pub(super) scaling: Vec<Decided>,
 }
@@ -122,6 +126,7 @@ pub(super) struct Run {
     losses: [usize; 2],
     foresight: Option<Foresight>,
     scaling: Vec<Decided>,
+    change: Option<Change>,
 }
 
 /// What came of some queries of one run.
@@ -133,7 +138,7 @@ struct Share {
 }
 
 impl Run {
-    pub(super) fn of(rehearsed: &Rehearsed, classes: &[Class]) -> Run {
+    pub(super) fn of(rehearsed: &Rehearsed, classes: &[Class], change: Option<Change>) -> Run {
         let mut by_class: BTreeMap<String, Vec<&Ended>> = BTreeMap::new();
         let mut ways = [0; Status::ALL.len()];
         for ended in &rehearsed.ended {
@@ -158,6 +163,7 @@ impl Run {
             losses: [rehearsed.failed_starts, rehearsed.lost],
             foresight: rehearsed.foresight,
             scaling: told.collect(),
+            change,
         }
     }
 }
@@ -225,6 +231,7 @@ impl OfPolicy {
             classes: names.into_iter().map(|name| (name.clone(), of_class(name))).collect(),
             predictions: Predictions::of(runs),
             against_first,
+            shadow: Shadow::of(&runs.iter().filter_map(|run| run.change.as_ref()).collect::<Vec<_>>()),
             scaling: runs.first().map(|run| run.scaling.clone()).unwrap_or_default(),
         }
     }
@@ -285,8 +292,8 @@ mod tests {
         let share = || Share { queries: 100, violation_rate: rate, latency: Some([cost; 5]) };
         let classes = [("bi".to_owned(), share())].into();
         let (ended, hours, actions, losses) = ([100, 0, 0, 0, 0], [2.0, 32.0], [1, 0], [0, 0]);
-        let (all, foresight, scaling) = (share(), None, Vec::new());
-        Run { queries: 100, all, classes, ended, cost, hours, actions, losses, foresight, scaling }
+        let (all, foresight, scaling, change) = (share(), None, Vec::new(), None);
+        Run { queries: 100, all, classes, ended, cost, hours, actions, losses, foresight, scaling, change }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::found::{Found, OfPolicy};
+use super::shadow::Shadow;
 use crate::figure::Figure;
 
 impl fmt::Display for Found {
@@ -100,7 +101,11 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
             of.bias
         ));
     }
-    let said = of.scaling.iter().take(SAID).map(|one| {
+    if let Some(shadow) = &of.shadow {
+        lines.extend(changed(of, shadow));
+    }
+    let plain = if of.shadow.is_some() { &[][..] } else { &of.scaling[..] };
+    let said = plain.iter().take(SAID).map(|one| {
         format!(
             "{:>8.0} s  {}{}: {}",
             one.at_s,
@@ -110,8 +115,8 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
         )
     });
     lines.extend(said);
-    if of.scaling.len() > SAID {
-        lines.push(format!("{} more decisions about the fleet (--format json has them)", of.scaling.len() - SAID));
+    if plain.len() > SAID {
+        lines.push(format!("{} more decisions about the fleet (--format json has them)", plain.len() - SAID));
     }
     for (at, line) in lines.into_iter().enumerate() {
         if at == 0 {
@@ -122,7 +127,41 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
     Ok(())
 }
 
-/// Decisions about the fleet that people get.
+/// What a policy would have changed.
+fn changed(of: &OfPolicy, shadow: &Shadow) -> Vec<String> {
+    let late = |rate: Option<f64>| rate.map_or("no SLOs".to_owned(), |rate| format!("{:.2} % late", 100.0 * rate));
+    let mean = |figure: Option<Figure>| figure.map(|figure| figure.mean);
+    let Shadow { recorded, as_it_was, moved, actions } = shadow;
+    let mut lines = vec![
+        "what would have changed (queries and clusters of the first seed):".to_owned(),
+        format!("  as recorded             {:>14}, about ${:.2}", late(recorded.violation_rate), recorded.cost),
+        format!("  the same, simulated     {:>14}, ${:.2}", late(mean(as_it_was.violation_rate)), as_it_was.cost.mean),
+        format!("  with this, simulated    {:>14}, ${:.2}", late(mean(of.violation_rate)), of.cost.mean),
+        format!(
+            "  {} of {} queries would have run elsewhere; {} that were late would have been in time, {} the other way round",
+            moved.queries, moved.of, moved.saved, moved.spoilt
+        ),
+    ];
+    for way in moved.ways.iter().take(SAID) {
+        let [was, with] = way.late;
+        lines.push(format!("  {:>8}  {} -> {}: {was} were late, {with} would be", way.queries, way.from, way.to));
+    }
+    if moved.ways.len() > SAID {
+        lines.push(format!("  {} more ways (--format json has them)", moved.ways.len() - SAID));
+    }
+    if !actions.is_empty() {
+        lines.push("  and of clusters:".to_owned());
+    }
+    for action in actions.iter().take(SAID) {
+        lines.push(format!("  {}  {}: {}", action.at, action.what, action.because));
+    }
+    if actions.len() > SAID {
+        lines.push(format!("  {} more (--format json has them)", actions.len() - SAID));
+    }
+    lines
+}
+
+/// Decisions about the fleet, and other things of a kind, that people get.
 const SAID: usize = 12;
 
 fn said(figure: Figure, by: f64) -> String {

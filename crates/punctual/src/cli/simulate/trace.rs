@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use punctual_core::class::{self, Class, DEFAULT};
 use punctual_core::fingerprint::Fingerprint;
-use punctual_core::id::{ClassId, Units};
+use punctual_core::id::{ClassId, QueryId, Units};
 use punctual_core::math;
 use punctual_core::predict::model::Model;
 use punctual_core::query::{Status, Traits, violated};
@@ -22,6 +22,7 @@ use punctual_sim::workload::{Recorded, Remembered};
 use punctual_sim::world::warehouse::Table;
 use serde::Serialize;
 
+use super::shadow::{UNNAMED, Was};
 use super::typed::Target;
 use crate::cli::Stop;
 use crate::history::{self, Row};
@@ -58,6 +59,10 @@ pub(super) struct Trace {
     /// The classes, those of the history added.
     pub(super) classes: Vec<Class>,
     pub(super) as_recorded: AsRecorded,
+    /// When the first of them came, by the clock of the history.
+    pub(super) first: Time,
+    /// What was done with each of them.
+    pub(super) was: Vec<Was>,
     /// Queries that are left out, as there would be too many.
     pub(super) left_out: u64,
 }
@@ -73,6 +78,8 @@ pub(super) struct AsRecorded {
 
 /// A row that is part of the trace.
 struct Kept {
+    id: Option<QueryId>,
+    cluster: Option<Arc<str>>,
     arrival: Time,
     ended: Time,
     status: Option<Status>,
@@ -80,14 +87,35 @@ struct Kept {
     slo: Option<Span>,
 }
 
+/// Where and when queries of a history ran, as many of them as would be read.
+pub(super) fn placements(history: &Path, only: &[Pattern]) -> Result<Vec<(Arc<str>, Units, Time, Time)>, Stop> {
+    let mut ran = Vec::new();
+    let wanted = |row: &Row| is_wanted(only, row) && row.status != Some(Status::Refused);
+    for row in history::read(history).map_err(Stop::failed)?.flatten().filter(wanted).take(MOST) {
+        let is_control = row.class.as_deref() == Some("control");
+        let unplaced = row.class.is_some() && row.cluster.is_none() && row.started.is_none();
+        if !is_control && !unplaced {
+            let started = row.started.unwrap_or(row.arrival);
+            ran.push((
+                row.cluster.unwrap_or_else(|| UNNAMED.into()),
+                row.cluster_size.unwrap_or(Units(1)),
+                started,
+                row.ended,
+            ));
+        }
+    }
+    Ok(ran)
+}
+
+fn is_wanted(only: &[Pattern], row: &Row) -> bool {
+    let name = row.cluster.as_deref().unwrap_or_default();
+    only.is_empty() || only.iter().any(|pattern| pattern.matches(name))
+}
+
 /// Reads a history.
 pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, Stop> {
     let (mut seen, mut kept, mut unreadable, mut left_out) = (Seen::default(), Vec::new(), 0u64, 0u64);
     let mut sizeless = 0u64;
-    let matches = |row: &Row| {
-        let name = row.cluster.as_deref().unwrap_or_default();
-        wanted.only.is_empty() || wanted.only.iter().any(|pattern| pattern.matches(name))
-    };
     for row in history::read(wanted.history).map_err(Stop::failed)? {
         let row = match row {
             Ok(row) => row,
@@ -99,7 +127,7 @@ pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, St
                 continue;
             }
         };
-        if !matches(&row) {
+        if !is_wanted(wanted.only, &row) {
             continue;
         }
         if kept.len() == MOST {
@@ -111,8 +139,8 @@ pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, St
         seen.push(&row);
         if seen.len() > before {
             sizeless += u64::from(row.cluster_size.is_none());
-            let Row { arrival, ended, status, class, slo, .. } = row;
-            kept.push(Kept { arrival, ended, status, class, slo });
+            let Row { query_id: id, cluster, arrival, ended, status, class, slo, .. } = row;
+            kept.push(Kept { id, cluster, arrival, ended, status, class, slo });
         }
     }
     if unreadable > 3 {
@@ -143,6 +171,8 @@ fn traced(wanted: &Wanted<'_>, classes: Vec<Class>, kept: Vec<Kept>, seen: &[Obs
         queries: Vec::new(),
         classes,
         as_recorded: AsRecorded { violation_rate: None, latency_s: None },
+        first,
+        was: Vec::new(),
         left_out,
     };
     let (mut late, mut counted, mut latencies) = (0u64, 0u64, Vec::new());
@@ -158,13 +188,23 @@ fn traced(wanted: &Wanted<'_>, classes: Vec<Class>, kept: Vec<Kept>, seen: &[Obs
             }
         };
         let (status, latency) = (row.status.unwrap_or(Status::Finished), row.ended.since(row.arrival));
-        if let Some(missed) = violated(status, latency, slo) {
+        let missed = violated(status, latency, slo);
+        if let Some(missed) = missed {
             (late, counted) = (late + u64::from(missed), counted + 1);
         }
         if status == Status::Finished {
             latencies.push(latency.secs_f64());
         }
-        let at = Time::ZERO + row.arrival.since(first);
+        let since_first = |at: Time| Time::ZERO + at.since(first);
+        trace.was.push(Was {
+            id: row.id,
+            cluster: row.cluster.clone().unwrap_or_else(|| UNNAMED.into()),
+            units: seen.size,
+            started: since_first(seen.arrival),
+            ended: since_first(row.ended),
+            late: missed,
+        });
+        let at = since_first(row.arrival);
         trace.queries.push(Remembered { at, class, slo, fingerprint: seen.shape, recorded, noise });
     }
     latencies.sort_by(f64::total_cmp);
@@ -263,7 +303,8 @@ mod tests {
             row.class = Some("bi".into());
             row.cluster = Some("a".into());
             seen.push(&row);
-            kept.push(Kept { arrival: row.arrival, ended: row.ended, status: None, class: row.class, slo: row.slo });
+            let Row { query_id: id, cluster, arrival, ended, status, class, slo, .. } = row;
+            kept.push(Kept { id, cluster, arrival, ended, status, class, slo });
         }
         let observations = seen.split(&Split::None, Fold { number: 0, seed: 0 }).unwrap();
         traced(&wanted(Path::new("h"), target), Class::built_in(), kept, &observations, 0)
