@@ -93,7 +93,7 @@ impl Study {
             let baseline = lessons.baseline.get(template.index()).copied().unwrap_or_default();
             Some(Span::from_secs_f64(scenario.kappa * baseline.secs_f64()))
         };
-        let arrivals = list(seed, scenario.lambda, 3, slo);
+        let arrivals = list(seed, scenario.lambda, lessons.extent.times(), slo);
         let (fifth, whole) = (arrivals.len() / 5, arrivals.len());
         let usual = Setting {
             arrivals,
