@@ -113,7 +113,8 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
     std::fs::create_dir(dir.path().join("empty")).expect("a directory");
     std::fs::write(dir.path().join("m.model"), "no model").expect("a file");
     let workload: &[&str] = &["--workload", "poisson:0.1"];
-    let refused: [(&[&str], i32, &str); 16] = [
+    json(dir.path(), &[workload, &["--for", "1m", "--seeds", "1", "--record", "one"]].concat());
+    let refused: [(&[&str], i32, &str); 17] = [
         (&[workload, &["--start-takes", "90s..45s"]].concat(), 2, "the shorter duration first"),
         (&[workload, &["--start-fails", "7"]].concat(), 2, "from 0 to 1"),
         (&[workload, &["--lost-after", "0s"]].concat(), 2, "is no duration"),
@@ -122,6 +123,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         (&["--trace", "h", "--workload", "day"], 2, "cannot be used with"),
         (&["--trace", "nowhere"], 1, "nowhere"),
         (&["--trace", "empty"], 1, "no history in empty"),
+        (&["--trace", "one", "--only", "x*"], 1, "one holds no query that ran on a cluster called x*"),
         (&[workload, &["--policy", "round_robbin"]].concat(), 2, "did you mean \"round_robin\"?"),
         (&[workload, &["--compare", "p2c,,slo"]].concat(), 2, "there is no policy \"\""),
         (&[workload, &["--clusters", "16,0"]].concat(), 2, "\"0\" is no size"),
@@ -147,6 +149,15 @@ fn odd_cases_have_results_and_say_what_is_odd() {
     let (code, out, err) = simulate(dir.path(), &[&short[..], &["--policy", "slo"]].concat());
     assert!(code == Some(0) && err.contains("without --model"), "{err}");
     assert!(out.contains("One seed: no intervals."), "{out}");
+    // A fleet of none that nothing makes larger.
+    std::fs::write(
+        dir.path().join("none.toml"),
+        "[[cluster]]\nname = \"a\"\nkind = \"simulated\"\nkeep = \"scaled\"\n",
+    )
+    .expect("a file");
+    let (code, out, err) = simulate(dir.path(), &[&short[..], &["--config", "none.toml"]].concat());
+    assert!(code == Some(0) && out.contains("refused") && out.contains(" 0.00 ") && !out.contains("-0.0"), "{out}");
+    assert!(err.contains("no cluster is there at the start"), "{err}");
     // All at one instant, and none at all.
     let burst =
         json(dir.path(), &["--workload", "poisson:10", "--for", "100s", "--compress", "1000000", "--seeds", "1"]);

@@ -292,8 +292,10 @@ impl Rehearsed {
             Some(ready) => life.gone.unwrap_or(end).min(end).since(ready).secs_f64() / 3_600.0,
             None => 0.0,
         };
-        let clusters = self.lives.iter().map(hours).sum();
-        [clusters, self.lives.iter().map(|life| hours(life) * f64::from(life.units.0)).sum()]
+        // From zero: the sum of nothing is otherwise −0.
+        self.lives.iter().fold([0.0, 0.0], |[clusters, units], life| {
+            [clusters + hours(life), units + hours(life) * f64::from(life.units.0)]
+        })
     }
 
     /// Starts and stops that scaling decided and carried out.

@@ -284,6 +284,11 @@ impl Ground {
         if self.model.is_none() && rules.iter().any(studies) {
             print::aside("punctual: without --model, vertical and add_cluster start what horizontal would");
         }
+        if self.fleet.is_empty() {
+            print::aside(
+                "punctual: no cluster is there at the start; where scaling does not act, every query is refused",
+            );
+        }
         let scales = |rules: &Rules| match rules.scaling.or(flags.scaling) {
             None => self.configured && self.policy.scaling.mode != Mode::Off,
             Some(growth) => growth != Growth::Off,

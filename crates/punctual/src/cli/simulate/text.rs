@@ -80,9 +80,11 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
     if !not_finished.is_empty() {
         lines.push(format!("did not finish: {}", not_finished.join(", ")));
     }
-    if of.failed_starts.mean + of.lost_clusters.mean > 0.0 {
-        let (failed, lost) = (of.failed_starts.mean, of.lost_clusters.mean);
-        lines.push(format!("{failed:.1} starts failed, {lost:.1} clusters were lost"));
+    if of.failed_starts.mean > 0.0 {
+        lines.push(format!("{:.1} starts failed", of.failed_starts.mean));
+    }
+    if of.lost_clusters.mean > 0.0 {
+        lines.push(format!("{:.1} clusters were lost", of.lost_clusters.mean));
     }
     if of.classes.len() > 1 {
         for (class, of) in &of.classes {

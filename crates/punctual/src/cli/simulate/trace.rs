@@ -155,7 +155,15 @@ pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, St
     let observations = seen.split(&Split::None, Fold { number: 0, seed: 0 }).map_err(Stop::failed)?;
     let trace = traced(wanted, classes, kept, &observations, left_out);
     match trace.queries.is_empty() {
-        true => Err(Stop::failed(format_args!("{} holds no query that could be sent again", wanted.history.display()))),
+        true => {
+            let only: Vec<String> = wanted.only.iter().map(Pattern::to_string).collect();
+            let on =
+                if only.is_empty() { String::new() } else { format!(" on a cluster called {}", only.join(" or ")) };
+            let history = wanted.history.display();
+            Err(Stop::failed(format_args!(
+                "{history} holds no query that ran{on}, so there is nothing to be sent again"
+            )))
+        }
         false => Ok(trace),
     }
 }
