@@ -83,6 +83,13 @@ fn a_configuration_brings_its_clusters_classes_and_policy() {
     let found = json(dir.path(), &[&SMALL[..], &["--config", "p.toml"]].concat());
     assert_eq!(found["clusters"], serde_json::json!([8, 16]));
     assert_eq!(found["policies"][0]["policy"], "round_robin");
+    // Where routing is only watched, it is the baseline that routes; what is asked for acts.
+    std::fs::write(dir.path().join("p.toml"), config.replace("[policy]\n", "[policy]\nrouting_mode = \"shadow\"\n"))
+        .expect("a file");
+    let watched = json(dir.path(), &[&SMALL[..], &["--config", "p.toml", "--compare", "round_robin"]].concat());
+    let name = |at: usize| watched["policies"][at]["policy"].clone();
+    assert_eq!((name(0), name(1)), ("least_outstanding".into(), "round_robin".into()));
+    assert_eq!(watched["policies"][1]["cost"], found["policies"][0]["cost"]);
     std::fs::write(dir.path().join("p.toml"), "[polcy]\n").expect("a file");
     let (code, _, err) = simulate(dir.path(), &[&SMALL[..], &["--config", "p.toml"]].concat());
     assert!(code == Some(2) && err.contains("polcy"), "{err}");

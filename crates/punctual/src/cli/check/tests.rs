@@ -212,6 +212,7 @@ fn programs_get_the_same_as_json() {
 }
 
 #[test]
+#[cfg(feature = "embedded")]
 fn without_a_file_the_demo_clusters_are_told() {
     let (text, code) = printed(None, Check::default());
     assert_eq!(code, DONE);
@@ -295,6 +296,7 @@ fn a_fleet_that_never_comes_is_warned_of() {
 }
 
 #[test]
+#[cfg(feature = "embedded")]
 fn the_example_is_explained_without_surprise() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/punctual.toml");
     let (mut out, mut err) = (Vec::new(), Vec::new());

@@ -151,7 +151,7 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     let ground = Ground::of(flags)?;
     let rules = ground.rules(flags);
     ground.warn(flags, &rules);
-    let (load, classes, as_recorded, record) = ground.load(flags)?;
+    let Loaded { load, classes, as_recorded, record } = ground.load(flags)?;
     let policies: Vec<Rehearsal> = rules.iter().map(|rules| ground.rehearsal(flags, rules, &classes)).collect();
     let cut = Cut { compress: flags.compress, most: flags.queries as usize };
     too_slow(&policies, &load, cut, flags.seed);
@@ -194,6 +194,14 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
         Format::Json => print::json(&found)?,
     }
     Ok(0)
+}
+
+/// What comes, the classes, and of a history what became of it and what was done with it.
+struct Loaded {
+    load: Load,
+    classes: Vec<Class>,
+    as_recorded: Option<AsRecorded>,
+    record: Option<Record>,
 }
 
 /// What all policies have in common.
@@ -257,7 +265,8 @@ impl Ground {
     /// The policies, the first one first, each once.
     fn rules(&self, flags: &Flags) -> Vec<Rules> {
         let routing = match (self.configured, &self.model) {
-            (true, _) => self.policy.routing,
+            (true, _) if flags.shadow && self.policy.routing_mode != Mode::Off => self.policy.routing,
+            (true, _) => self.policy.routes_by(),
             (false, Some(_)) => Routing::Slo,
             (false, None) => Routing::LeastOutstanding,
         };
@@ -299,11 +308,12 @@ impl Ground {
     }
 
     /// What comes, the classes, and what became of it when it was recorded.
-    fn load(&self, flags: &Flags) -> Result<(Load, Vec<Class>, Option<AsRecorded>, Option<Record>), Stop> {
+    fn load(&self, flags: &Flags) -> Result<Loaded, Stop> {
         let Some(history) = &flags.trace else {
             let kind = flags.workload.clone().unwrap_or(Kind::Poisson(0.1));
             let target = flags.slo.unwrap_or(Target::Factor(DEFAULT_FACTOR));
-            return Ok((Load::tpcds(kind, target, flags.length), self.policy.classes.clone(), None, None));
+            let (load, classes) = (Load::tpcds(kind, target, flags.length), self.policy.classes.clone());
+            return Ok(Loaded { load, classes, as_recorded: None, record: None });
         };
         let specs = self.fleet.iter().chain(&self.policy.scaling.offers);
         let mut sizes: Vec<Units> = specs.map(|spec| spec.units).collect();
@@ -332,7 +342,8 @@ impl Ground {
             price: self.fleet.iter().chain(&self.policy.scaling.offers).next().map_or(price(flags), |spec| spec.price),
             fleet: self.fleet.iter().map(|spec| spec.name.clone()).collect(),
         });
-        Ok((Load::Trace(trace.queries), trace.classes, Some(trace.as_recorded), record))
+        let (load, as_recorded) = (Load::Trace(trace.queries), Some(trace.as_recorded));
+        Ok(Loaded { load, classes: trace.classes, as_recorded, record })
     }
 
     fn rehearsal(&self, flags: &Flags, rules: &Rules, classes: &[Class]) -> Rehearsal {
@@ -345,7 +356,8 @@ impl Ground {
                 policy.scaling = Scaling { mode: Mode::On, trigger, selector, ..policy.scaling };
             }
         }
-        // What would have changed is what comes of doing it.
+        // Whatever routes here is the policy's name; and what would have changed is what comes of doing it.
+        policy.routing_mode = Mode::On;
         if flags.shadow && policy.scaling.mode != Mode::Off {
             policy.scaling.mode = Mode::On;
         }

@@ -50,6 +50,14 @@ pub(super) struct Was {
     pub(super) late: Option<bool>,
 }
 
+/// Where and when a query ran, by the clock of the history.
+pub(super) struct Ran {
+    pub(super) cluster: Arc<str>,
+    pub(super) units: Units,
+    pub(super) started: Time,
+    pub(super) ended: Time,
+}
+
 /// All that was done, in the order of arrivals.
 pub(super) struct Record {
     /// When the first query came, by the clock of the history.
@@ -303,10 +311,10 @@ fn awake(busy: &mut [(Time, Time)], minimum: Span) -> Span {
 
 /// The clusters that a history speaks of, in the order of their names; each with room for as many queries as ever ran there at
 /// once, and at least as many as one of its size has that nobody configured.
-pub(super) fn fleet(was: &[(Arc<str>, Units, Time, Time)], price: Price) -> Vec<Spec> {
+pub(super) fn fleet(ran: &[Ran], price: Price) -> Vec<Spec> {
     let mut clusters: BTreeMap<(&str, Units), Vec<(Time, i32)>> = BTreeMap::new();
-    for (name, units, started, ended) in was {
-        clusters.entry((name, *units)).or_default().extend([(*started, 1), (*ended, -1)]);
+    for Ran { cluster, units, started, ended } in ran {
+        clusters.entry((cluster, *units)).or_default().extend([(*started, 1), (*ended, -1)]);
     }
     let spec = |((name, units), mut changes): ((&str, Units), Vec<(Time, i32)>)| {
         changes.sort_unstable();
@@ -343,7 +351,7 @@ mod tests {
 
     #[test]
     fn clusters_have_room_for_what_ran_there() {
-        let ran = |from, to| (Arc::from("a"), Units(1), at(from), at(to));
+        let ran = |from, to| Ran { cluster: "a".into(), units: Units(1), started: at(from), ended: at(to) };
         let fleet = fleet(&[ran(0, 10), ran(1, 9), ran(2, 3), ran(3, 4), ran(3, 7), ran(3, 8)], Price::default());
         assert_eq!((fleet.len(), fleet[0].slots, fleet[0].name.as_str()), (1, 5, "a"));
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::found::{Found, OfPolicy};
+use super::found::{Decided, Found, OfPolicy};
 use super::shadow::Shadow;
 use crate::figure::Figure;
 
@@ -106,19 +106,8 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
     if let Some(shadow) = &of.shadow {
         lines.extend(changed(of, shadow));
     }
-    let plain = if of.shadow.is_some() { &[][..] } else { &of.scaling[..] };
-    let said = plain.iter().take(SAID).map(|one| {
-        format!(
-            "{:>8.0} s  {}{}: {}",
-            one.at_s,
-            one.act,
-            if one.mode == "on" { "" } else { " (not done)" },
-            one.because
-        )
-    });
-    lines.extend(said);
-    if plain.len() > SAID {
-        lines.push(format!("{} more decisions about the fleet (--format json has them)", plain.len() - SAID));
+    if of.shadow.is_none() {
+        lines.extend(decided(&of.scaling));
     }
     for (at, line) in lines.into_iter().enumerate() {
         if at == 0 {
@@ -127,6 +116,19 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
         writeln!(f, "{:indent$}{line}", "", indent = 4.min(width))?;
     }
     Ok(())
+}
+
+/// Decisions about the fleet.
+fn decided(scaling: &[Decided]) -> Vec<String> {
+    let said = scaling.iter().take(SAID).map(|one| {
+        let done = if one.mode == "on" { "" } else { " (not done)" };
+        format!("{:>8.0} s  {}{done}: {}", one.at_s, one.act, one.because)
+    });
+    let mut lines: Vec<String> = said.collect();
+    if scaling.len() > SAID {
+        lines.push(format!("{} more decisions about the fleet (--format json has them)", scaling.len() - SAID));
+    }
+    lines
 }
 
 /// What a policy would have changed.

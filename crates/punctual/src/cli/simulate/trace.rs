@@ -22,7 +22,7 @@ use punctual_sim::workload::{Recorded, Remembered};
 use punctual_sim::world::warehouse::Table;
 use serde::Serialize;
 
-use super::shadow::{UNNAMED, Was};
+use super::shadow::{Ran, UNNAMED, Was};
 use super::typed::Target;
 use crate::cli::Stop;
 use crate::history::{self, Row};
@@ -88,20 +88,19 @@ struct Kept {
 }
 
 /// Where and when queries of a history ran, as many of them as would be read.
-pub(super) fn placements(history: &Path, only: &[Pattern]) -> Result<Vec<(Arc<str>, Units, Time, Time)>, Stop> {
+pub(super) fn placements(history: &Path, only: &[Pattern]) -> Result<Vec<Ran>, Stop> {
     let mut ran = Vec::new();
     let wanted = |row: &Row| is_wanted(only, row) && row.status != Some(Status::Refused);
     for row in history::read(history).map_err(Stop::failed)?.flatten().filter(wanted).take(MOST) {
         let is_control = row.class.as_deref() == Some("control");
         let unplaced = row.class.is_some() && row.cluster.is_none() && row.started.is_none();
         if !is_control && !unplaced {
-            let started = row.started.unwrap_or(row.arrival);
-            ran.push((
-                row.cluster.unwrap_or_else(|| UNNAMED.into()),
-                row.cluster_size.unwrap_or(Units(1)),
-                started,
-                row.ended,
-            ));
+            ran.push(Ran {
+                cluster: row.cluster.unwrap_or_else(|| UNNAMED.into()),
+                units: row.cluster_size.unwrap_or(Units(1)),
+                started: row.started.unwrap_or(row.arrival),
+                ended: row.ended,
+            });
         }
     }
     Ok(ran)
