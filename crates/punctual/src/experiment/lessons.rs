@@ -31,7 +31,8 @@ const ALONE: Span = Span::from_secs(4 * 3_600);
 pub enum Extent {
     /// What the paper has: every template three times.
     Whole,
-    /// A token of it, for a look at the form: every template once, and one pass of the training. Its figures mean nothing.
+    /// A token of it, for a look at the form: every template once in the lessons, a third of them in what is measured, and one
+    /// pass of the training. Its figures mean nothing.
     Token,
 }
 
@@ -41,6 +42,14 @@ impl Extent {
         match self {
             Extent::Whole => 3,
             Extent::Token => 1,
+        }
+    }
+
+    /// How many queries come in what is measured.
+    pub const fn queries(self) -> usize {
+        match self {
+            Extent::Whole => 3 * Template::COUNT,
+            Extent::Token => Template::COUNT / 3,
         }
     }
 
