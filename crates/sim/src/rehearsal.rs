@@ -21,6 +21,7 @@ use punctual_core::cluster::Spec;
 use punctual_core::dispatcher::Dispatcher;
 use punctual_core::event::{Command, Event, LossCause};
 use punctual_core::id::{ClusterId, ModelId, Units};
+use punctual_core::math;
 use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::predict::model::Model;
@@ -243,24 +244,12 @@ impl Gathered {
                 _ => {}
             }
         }
-        if step.dispatcher.scaled().next_back().is_some_and(|last| last.at == step.now) {
-            self.decisions(step);
-        }
+        let room = SCALED_KEPT - self.scaled.len();
+        self.scaled.extend(step.scaled().into_iter().take(room).cloned());
     }
 
     fn life(&mut self, cluster: ClusterId) -> Option<&mut Life> {
         self.open.get(&cluster).and_then(|at| self.lives.get_mut(*at))
-    }
-
-    /// What was decided since the last look; of this instant, what has not been taken already.
-    fn decisions(&mut self, step: &Step<'_>) {
-        let room = SCALED_KEPT - self.scaled.len();
-        let known = self.scaled.iter().rev().take_while(|scaled| scaled.at == step.now).count();
-        let since = self.scaled.last().map(|last| last.at);
-        let log = || step.dispatcher.scaled();
-        let now = log().filter(|scaled| scaled.at == step.now).skip(known);
-        let before = log().filter(|scaled| scaled.at < step.now && since.is_none_or(|since| scaled.at > since));
-        self.scaled.extend(before.chain(now).take(room).cloned());
     }
 
     fn rehearsed(self, dispatcher: &Dispatcher, now: Time, start: Time, minimum: Span) -> Rehearsed {
@@ -321,14 +310,10 @@ impl Foresight {
             values.sort_by(f64::total_cmp);
             values
         };
-        let quantile = |values: &[f64], share: f64| {
-            let rank = (values.len() as f64 * share).ceil() as usize;
-            values.get(rank.max(1) - 1).copied()
-        };
-        let (errors, ratios) = (sorted(|ratio| ratio.max(1.0 / ratio)), sorted(|ratio| ratio));
-        let q_error = [quantile(&errors, 0.5)?, quantile(&errors, 0.9)?];
+        let q_error = math::nearest_ranks(&sorted(|ratio| ratio.max(1.0 / ratio)), [0.5, 0.9])?;
+        let [bias] = math::nearest_ranks(&sorted(|ratio| ratio), [0.5])?;
         let coverage_p90 = judged.iter().filter(|(_, below)| *below).count() as f64 / judged.len() as f64;
-        Some(Foresight { queries: judged.len(), q_error, coverage_p90, bias: quantile(&ratios, 0.5)? })
+        Some(Foresight { queries: judged.len(), q_error, coverage_p90, bias })
     }
 }
 

@@ -228,7 +228,7 @@ impl Dispatcher {
 
     /// When [`Event::Woke`] is due at the latest; None if only another event can change anything.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.timers.first().map(|(at, _)| *at)
+        self.timers.first().map(|(at, _)| *at).filter(|at| *at < Time::MAX)
     }
 
     /// The policy in force.

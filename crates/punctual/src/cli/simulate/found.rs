@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use punctual_core::class::Class;
+use punctual_core::math;
 use punctual_core::query::{Ended, Status};
 use punctual_core::time::Time;
 use punctual_sim::rehearsal::{Foresight, Rehearsed};
 use serde::Serialize;
 
 use super::shadow::{Change, Shadow};
-use super::trace::{AsRecorded, nearest_rank};
+use super::trace::AsRecorded;
 use crate::figure::Figure;
 
 /// Decisions about the fleet that are told.
@@ -180,9 +181,9 @@ impl Share {
             }
         }
         latencies.sort_by(f64::total_cmp);
-        let latency = (!latencies.is_empty()).then(|| {
+        let ranks = math::nearest_ranks(&latencies, [0.5, 0.9, 0.95, 0.99]);
+        let latency = ranks.map(|[p50, p90, p95, p99]| {
             let mean = latencies.iter().sum::<f64>() / latencies.len() as f64;
-            let [p50, p90, p95, p99] = [0.5, 0.9, 0.95, 0.99].map(|share| nearest_rank(&latencies, share));
             [mean, p50, p90, p95, p99]
         });
         Share { queries, violation_rate: (counted > 0).then(|| late as f64 / counted as f64), latency }

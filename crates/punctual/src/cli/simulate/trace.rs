@@ -215,17 +215,10 @@ fn traced(wanted: &Wanted<'_>, classes: Vec<Class>, kept: Vec<Kept>, seen: &[Obs
         trace.queries.push(Remembered { at, class, slo, fingerprint: seen.shape, recorded, noise });
     }
     latencies.sort_by(f64::total_cmp);
-    let latency_s =
-        (!latencies.is_empty()).then(|| [0.5, 0.9, 0.95, 0.99].map(|share| nearest_rank(&latencies, share)));
+    let latency_s = math::nearest_ranks(&latencies, [0.5, 0.9, 0.95, 0.99]);
     let violation_rate = (counted > 0).then(|| late as f64 / counted as f64);
     trace.as_recorded = AsRecorded { violation_rate, latency_s };
     trace
-}
-
-/// The value that the share of all does not exceed; there is at least one.
-pub(super) fn nearest_rank(sorted: &[f64], share: f64) -> f64 {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
 /// The class of that name, made if there is room for it.
@@ -265,8 +258,8 @@ impl<'a> Alone<'a> {
         let mut known: BTreeMap<Fingerprint, Vec<(Units, Span)>> = BTreeMap::new();
         for ((shape, size), mut of) in runs {
             of.iter_mut().for_each(|of| of.sort_by(f64::total_cmp));
-            let took = if of[0].is_empty() { nearest_rank(&of[1], 0.2) } else { nearest_rank(&of[0], 0.5) };
-            known.entry(shape).or_default().push((size, Span::from_secs_f64(took)));
+            let took = math::nearest_ranks(&of[0], [0.5]).or_else(|| math::nearest_ranks(&of[1], [0.2]));
+            known.entry(shape).or_default().extend(took.map(|[took]| (size, Span::from_secs_f64(took))));
         }
         known.values_mut().for_each(|sizes| sizes.sort_unstable());
         Alone::History(known)
