@@ -27,7 +27,8 @@ impl Tag {
             let (key, value) = (key.trim(), value.trim().trim_matches('\''));
             match key {
                 "class" if !value.is_empty() => self.class = Some(value.to_owned()),
-                "slo" if parse_span(value).is_some() => self.slo = parse_span(value),
+                // Nothing cannot be met, so it is no target.
+                "slo" if parse_span(value).is_some_and(|slo| slo > Span::ZERO) => self.slo = parse_span(value),
                 "class" | "slo" => self.unreadable = Some(format!("{key}={value}")),
                 _ => {}
             }
@@ -77,5 +78,8 @@ mod tests {
         tag.read_comment("dbt model: x");
         tag.read_comment("punctual: slo=soon");
         assert_eq!(tag.unreadable.as_deref(), Some("slo=soon"));
+        let mut nothing = Tag::default();
+        nothing.read_comment("punctual: slo=0s");
+        assert_eq!((nothing.slo, nothing.unreadable.as_deref()), (None, Some("slo=0s")));
     }
 }

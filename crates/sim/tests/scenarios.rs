@@ -17,7 +17,7 @@ fn everything_that_must_hold_holds_in_thousands_of_random_scenarios() {
 }
 
 /// Every kind of event, command, reason and end.
-const KINDS: [&str; 49] = [
+const KINDS: [&str; 64] = [
     "Abandon: ClusterLost",
     "Abandon: DrainEnded",
     "Abandon: WillNotStop",
@@ -56,17 +56,32 @@ const KINDS: [&str; 49] = [
     "Refuse: Full, lane",
     "Refuse: TooLate",
     "Run",
+    "ScalingWanted",
     "SessionEnded",
     "ShutdownWanted",
     "Start",
     "Stop",
     "Stop by force",
+    "Study",
+    "StudyDone",
     "Woke",
     "cancelled",
     "failed",
     "finished",
     "lost",
     "refused",
+    "scaling: MostClusters",
+    "scaling: MostPerHour",
+    "scaling: NothingBetter",
+    "scaling: Stale",
+    "scaling: start another",
+    "scaling: start from nothing",
+    "scaling: start the best",
+    "scaling: stop, idle",
+    "scaling: stop, replaced",
+    "scaling: study",
+    "scaling: would start",
+    "scaling: would stop",
 ];
 
 #[test]

@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::weighing::by_stage;
 use super::{Dispatcher, Due, Live, LiveState};
 use crate::admit::counts::Ticket;
 use crate::admit::queue::{Order, Scoring, Spot, Waiter};
@@ -169,8 +168,8 @@ impl Dispatcher {
         sizes.dedup();
         let smallest = *sizes.first()?;
         let seconds = self.guarded(|predicting, model| {
-            let alone = |size| {
-                let alone = by_stage(model, &profile, size);
+            let mut alone = |size| {
+                let alone = predicting.spare.by_stage(model, &profile, size);
                 predicting.corrections.correct(profile.shape, size, alone).median()
             };
             (alone(smallest), sizes.iter().map(|size| alone(*size)).fold(f64::INFINITY, f64::min))

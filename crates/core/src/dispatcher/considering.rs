@@ -35,10 +35,10 @@ impl Dispatcher {
     /// for want of a cheaper copy that this takes the dispatcher for itself.
     pub fn consider(&mut self, now: Time, query: Query) -> Considered {
         let id = query.id;
-        // The evidence of others is of no use to the copy, and is most of what there is to copy.
-        let kept = std::mem::take(&mut self.decisions);
+        // The evidence of others is of no use to the copy, nor what came for studies; and both are much to copy.
+        let kept = (std::mem::take(&mut self.decisions), std::mem::take(&mut self.scaler.window.arrivals));
         let mut copy = self.clone();
-        self.decisions = kept;
+        (self.decisions, self.scaler.window.arrivals) = kept;
         copy.policy.decisions_kept = 1_000;
         let mut commands = Vec::new();
         copy.handle(now, Event::Arrived(query), &mut commands);

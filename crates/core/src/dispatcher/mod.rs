@@ -80,7 +80,7 @@ pub struct Dispatcher {
     /// Waiting queries whose lane goes by what is foreseen of their shape.
     pub(crate) foreseen: BTreeMap<Fingerprint, BTreeSet<QueryId>>,
     /// How fast lanes get on.
-    paces: Vec<Pace>,
+    pub(crate) paces: Vec<Pace>,
     /// Where texts ran last.
     warm: Recent<u64, ClusterId>,
     pub(crate) sessions: BTreeMap<SessionId, Hold>,
@@ -261,7 +261,7 @@ impl Dispatcher {
 
     /// When [`Event::Woke`] is due at the latest; None if only another event can change anything.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.timers.first().map(|(at, _)| *at)
+        self.timers.first().map(|(at, _)| *at).filter(|at| *at < Time::MAX)
     }
 
     /// The policy in force.

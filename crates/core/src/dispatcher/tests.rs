@@ -395,3 +395,15 @@ fn a_query_that_will_not_stop_recalls_what_came_after_its_cancel() {
     assert_eq!(ends_as(&given_up), [(1, Status::Cancelled, None)]);
     assert_eq!(given_up.last(), Some(&Command::Recall { query: QueryId(3), cluster: ClusterId(0) }));
 }
+
+#[test]
+fn at_the_end_of_time_nothing_is_due_for_ever() {
+    let mut bench = Bench::with_slots(1, Policy::default());
+    let spec = bench.dispatcher.clusters[&ClusterId(0)].spec.clone();
+    bench.does(Event::ClusterWanted(spec));
+    // What starts takes too long, fails, and is tried again: with nothing ahead of now, for ever.
+    bench.now = Time::MAX;
+    let commands = bench.does(Event::Woke);
+    assert!(matches!(commands[..], [Command::Stop { cluster: ClusterId(1), force: true, .. }]), "{commands:?}");
+    assert_eq!(bench.dispatcher.next_wakeup(), None);
+}

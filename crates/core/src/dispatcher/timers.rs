@@ -6,6 +6,7 @@ use super::{Dispatcher, LiveState, WaitsFor};
 use crate::cluster::Phase;
 use crate::event::{Command, LossCause, PinEnd, Refusal};
 use crate::id::{ClusterId, QueryId, SessionId};
+use crate::time::Time;
 
 /// What a timer is for. Its owner holds the time that it is set to, so that it can be taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -29,10 +30,11 @@ pub(crate) enum Due {
 
 impl Dispatcher {
     /// Fires the timers that are due, earliest first. Each is taken out before it fires, and what firing sets lies at
-    /// least a millisecond ahead on every way round (see `Cluster::retry_after`), so this ends.
+    /// least a millisecond ahead on every way round (see `Cluster::retry_after`) or at the end of time, so this ends.
     pub(super) fn fire_due(&mut self, commands: &mut Vec<Command>) {
         while let Some(&(at, due)) = self.timers.first()
             && at <= self.now
+            && at < Time::MAX
         {
             self.timers.pop_first();
             match due {

@@ -273,9 +273,30 @@ fn predictions(prediction: &Prediction) -> String {
     }
 }
 
+/// What keeps clusters from ever being there.
+fn in_vain(settings: &Settings) -> Vec<String> {
+    let (policy, scaling) = (&settings.policy, &settings.policy.scaling);
+    let mut warnings = Vec::new();
+    if scaling.mode != Mode::On && settings.clusters.iter().all(|cluster| cluster.initial == 0) {
+        warnings.push(format!(
+            "no cluster is started at the start, and `scaling.mode` is \"{}\", so none ever is: every query is refused when it \
+             has waited for {}; write `initial = 1` in a [[cluster]], or `mode = \"on\"`",
+            scaling.mode, policy.wait_limit
+        ));
+    }
+    if scaling.mode == Mode::On && scaling.start_takes > policy.start_limit {
+        warnings.push(format!(
+            "a start is expected to take {} (`scaling.start_takes`) and is given up after {} (`policy.start_limit`)",
+            scaling.start_takes, policy.start_limit
+        ));
+    }
+    warnings
+}
+
 fn warnings(settings: &Settings) -> Vec<String> {
     let classes = &settings.policy.classes;
     let mut warnings = crowding(&settings.clusters);
+    warnings.extend(in_vain(settings));
     for cluster in &settings.clusters {
         let ClusterKind::Address(endpoint) = &cluster.kind else { continue };
         let name = &cluster.spec.name;

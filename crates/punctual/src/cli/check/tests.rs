@@ -212,6 +212,7 @@ fn programs_get_the_same_as_json() {
 }
 
 #[test]
+#[cfg(feature = "embedded")]
 fn without_a_file_the_demo_clusters_are_told() {
     let (text, code) = printed(None, Check::default());
     assert_eq!(code, DONE);
@@ -285,6 +286,17 @@ fn embedded_clusters_that_would_not_start_fail_the_check() {
 }
 
 #[test]
+fn a_fleet_that_never_comes_is_warned_of() {
+    let scaled = "[[cluster]]\nname = \"a\"\nkind = \"simulated\"\nkeep = \"scaled\"\n";
+    let (text, code) = printed(Some(scaled), Check::default());
+    assert!(code == 0 && text.contains("no cluster is started at the start"), "{text}");
+    let (text, _) =
+        printed(Some(&format!("{scaled}[scaling]\nmode = \"on\"\nstart_takes = \"10m\"\n")), Check::default());
+    assert!(!text.contains("no cluster is started") && text.contains("is given up after 5m"), "{text}");
+}
+
+#[test]
+#[cfg(feature = "embedded")]
 fn the_example_is_explained_without_surprise() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/punctual.toml");
     let (mut out, mut err) = (Vec::new(), Vec::new());
