@@ -189,6 +189,7 @@ fn mix(dice: &mut Dice, classes: u32, gap: f64) -> Mix {
             most_units: dice.one_of(&[1, 2, 8]),
             statements: dice.one_of(&[1, 1, 3, 8]),
             think: dice.span(0.001, 5.0),
+            ..Share::default()
         }
     };
     let shares = (0..=dice.0.below(3)).map(|_| share(dice)).collect();
