@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::dispatcher::{Considered, Decision};
+use punctual_core::dispatcher::{Considered, Decision, Queued};
 use punctual_core::event::{Abandoned, PinEnd, Refusal};
 use punctual_core::id::{ClusterId, QueryId, SessionId};
 use punctual_core::query::Query;
@@ -136,6 +136,13 @@ pub enum Report {
         /// Where the answer goes; None: that is not kept.
         answer: oneshot::Sender<Option<Box<Decision>>>,
     },
+    /// It is asked where a query stands that waits.
+    Queued {
+        /// The query.
+        query: QueryId,
+        /// Where the answer goes; None: it does not wait.
+        answer: oneshot::Sender<Option<Queued>>,
+    },
     /// A snapshot is wanted.
     Look {
         /// Where it goes.
@@ -229,6 +236,16 @@ impl Link {
         let (answer, decision) = oneshot::channel();
         self.report(Report::Decided { query, answer }).await?;
         decision.await.map_err(|_| DriverGone)
+    }
+
+    /// Where a query stands; None if it does not wait.
+    ///
+    /// # Errors
+    /// If the driver has ended.
+    pub async fn queued(&self, query: QueryId) -> Result<Option<Queued>, DriverGone> {
+        let (answer, queued) = oneshot::channel();
+        self.report(Report::Queued { query, answer }).await?;
+        queued.await.map_err(|_| DriverGone)
     }
 
     /// A snapshot of what the driver knows.

@@ -418,15 +418,16 @@ impl Dispatcher {
         }
     }
 
-    /// Where a query stands that has come just now and waits.
-    pub(crate) fn queued(&self, id: QueryId) -> Queued {
+    /// Where a query stands that has come just now; None if it does not wait.
+    pub fn queued(&self, id: QueryId) -> Option<Queued> {
+        self.live.get(&id).filter(|live| matches!(live.state, LiveState::Waiting { .. }))?;
         let lane = self.live.get(&id).map(|live| live.admission.lane).unwrap_or_default();
         let ahead = match self.live.get(&id).is_some_and(|live| live.query.class == class::CONTROL) {
             true => self.control.len().saturating_sub(1) as u32,
             false => self.ahead_of_newest(id),
         };
         let because = self.waits_for(id).unwrap_or(WaitsFor::Cluster);
-        Queued { because, ahead, expected: self.expected_wait(lane, ahead) }
+        Some(Queued { because, ahead, expected: self.expected_wait(lane, ahead) })
     }
 
     /// Where every query stands that waits.

@@ -4,7 +4,7 @@
 //! what would happen, with whatever chance there is in it; and neither the router's memory, nor the model, nor any count
 //! has noticed.
 
-use super::{Decision, Dispatcher, Queued};
+use super::{Decision, Dispatcher, Queued, WaitsFor};
 use crate::event::{Command, Event, Refusal};
 use crate::id::QueryId;
 use crate::query::Query;
@@ -55,7 +55,10 @@ impl Dispatcher {
         let verdict = match (decision, refused) {
             (Some(decision), _) => Verdict::Run(Box::new(decision.clone())),
             (None, Some(because)) => Verdict::Refuse(because),
-            (None, None) => Verdict::Wait(copy.queued(id)),
+            (None, None) => {
+                let unknown = Queued { because: WaitsFor::Cluster, ahead: 0, expected: None };
+                Verdict::Wait(copy.queued(id).unwrap_or(unknown))
+            }
         };
         Considered { verdict, starts }
     }
@@ -72,7 +75,6 @@ mod tests {
     use crate::admit::claim::Claim;
     use crate::admit::lanes::OPEN;
     use crate::class::DEFAULT;
-    use crate::dispatcher::WaitsFor;
     use crate::dispatcher::predicting::tests::{Bench, plain};
     use crate::event::Full;
     use crate::fingerprint::Fingerprint;

@@ -121,6 +121,9 @@ impl Session {
         self.last = reading;
         self.running.store(id.0, Ordering::Relaxed);
         self.report(Report::Arrived { query, about }).await?;
+        if self.wishes.explain {
+            self.tell_wait(id).await;
+        }
         let placed = self.place(id, &work).await;
         self.running.store(0, Ordering::Relaxed);
         if let Some(because) = self.pin_ended.take() {

@@ -212,6 +212,7 @@ impl Driver {
             Report::Decided { query, answer } => {
                 drop(answer.send(self.dispatcher.decision(query).cloned().map(Box::new)));
             }
+            Report::Queued { query, answer } => drop(answer.send(self.dispatcher.queued(query))),
             Report::Look { answer } => drop(answer.send(self.snapshot())),
         }
     }

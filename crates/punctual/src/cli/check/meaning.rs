@@ -5,13 +5,15 @@ use std::num::NonZero;
 use std::path::Path;
 use std::{fs, thread};
 
+use punctual_core::admit::Order;
 use punctual_core::class::{self, CONTROL, Class, DEFAULT, Origin};
 use punctual_core::mode::Mode;
+use punctual_core::policy::Policy;
 use punctual_core::statement::Statement;
 use punctual_core::time::Span;
 use serde::Serialize;
 
-use super::startable;
+use super::{admission, startable};
 use crate::config::bytes_text;
 use crate::door::{reason, rule_text};
 use crate::model::file;
@@ -75,6 +77,8 @@ pub struct ClassMeaning {
     pub slo: Option<Span>,
     /// Its rules, in words.
     pub rules: Vec<String>,
+    /// On what terms its queries are admitted, in words; none: as usual.
+    pub terms: Vec<String>,
 }
 
 /// A query that was asked about.
@@ -126,7 +130,10 @@ impl Meaning {
             http: settings.http.map(|http| http.to_string()),
             usd_per_hour: clusters.iter().map(|cluster| cluster.usd_per_hour).sum(),
             clusters,
-            classes: order.filter_map(|index| classes.get(index)).map(class_meaning).collect(),
+            classes: order
+                .filter_map(|index| classes.get(index))
+                .map(|class| class_meaning(class, &settings.policy))
+                .collect(),
             limits: limits(settings),
             records: records(settings),
             problems,
@@ -210,19 +217,20 @@ fn resources(embedded: &Embedded, units: u32) -> (u64, u64) {
     (units * u64::from(embedded.threads_per_unit), units.saturating_mul(embedded.memory_per_unit))
 }
 
-fn class_meaning(class: &Class) -> ClassMeaning {
+fn class_meaning(class: &Class, policy: &Policy) -> ClassMeaning {
     let rules = match class.name.as_str() {
         "control" => vec!["what drivers and tools send on their own account".to_owned()],
         "default" => vec!["whatever no rule matches".to_owned()],
         _ if class.rules.is_empty() => vec!["only queries that ask for it".to_owned()],
         _ => class.rules.iter().map(rule_text).collect(),
     };
-    ClassMeaning { name: class.name.clone(), slo_s: class.slo.map(Span::secs_f64), slo: class.slo, rules }
+    let terms = admission::of_class(&class.terms, &policy.lanes, policy.order);
+    ClassMeaning { name: class.name.clone(), slo_s: class.slo.map(Span::secs_f64), slo: class.slo, rules, terms }
 }
 
 fn limits(settings: &Settings) -> Vec<String> {
     let (policy, door) = (&settings.policy, &settings.door);
-    vec![
+    let mut limits = vec![
         match policy.routing_mode {
             Mode::On => format!("Queries go to clusters by {}.", policy.routing),
             Mode::Off => format!("Queries go to clusters by {}: `routing_mode` is off.", policy.baseline),
@@ -241,6 +249,13 @@ fn limits(settings: &Settings) -> Vec<String> {
             door.max_sessions, door.max_statements
         ),
         format!("A protocol message is at most {}.", bytes_text(door.max_message as u64)),
+        match policy.order {
+            Order::Fifo => "Of those that wait the oldest goes first.".to_owned(),
+            Order::Fair => format!(
+                "Of those that wait whoever has used least lately for its share goes first; half of it counts no more after {}.",
+                policy.half_life
+            ),
+        },
         format!("A session that sends nothing for {} in a transaction loses it.", policy.pin_idle),
         format!("A cancelled query that goes on for {} costs its cluster its life.", policy.cancel_grace),
         format!(
@@ -248,7 +263,13 @@ fn limits(settings: &Settings) -> Vec<String> {
             policy.start_limit, policy.drain_limit
         ),
         format!("A shutdown takes at most {}.", settings.shutdown_within),
-    ]
+    ];
+    limits.extend(policy.max_running.map(|most| format!("At most {most} queries run at once in all.")));
+    limits.extend(policy.adaptive.map(|rules| {
+        format!("How many run on a cluster follows how long they take: {} at least, its slots at most.", rules.least)
+    }));
+    limits.extend(admission::of_lanes(policy));
+    limits
 }
 
 fn records(settings: &Settings) -> Vec<String> {
@@ -297,6 +318,7 @@ fn warnings(settings: &Settings) -> Vec<String> {
     let classes = &settings.policy.classes;
     let mut warnings = crowding(&settings.clusters);
     warnings.extend(in_vain(settings));
+    warnings.extend(admission::in_vain(settings));
     for cluster in &settings.clusters {
         let ClusterKind::Address(endpoint) = &cluster.kind else { continue };
         let name = &cluster.spec.name;

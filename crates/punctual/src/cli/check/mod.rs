@@ -7,6 +7,7 @@
 //! [`Meaning`] is the one value that both outputs show, so that they say the same; [`QueryMeaning`] that of the question
 //! what becomes of a query.
 
+mod admission;
 mod meaning;
 mod reach;
 mod startable;

@@ -88,6 +88,7 @@ fn a_file_is_told_in_words() {
           At most 1000 queries wait, each at most 5m; one more, or one that waited longer, is refused.
           At most 1000 clients are connected, each with at most 1000 prepared statements.
           A protocol message is at most 64MiB.
+          Of those that wait the oldest goes first.
           A session that sends nothing for 10m in a transaction loses it.
           A cancelled query that goes on for 5s costs its cluster its life.
           A cluster has 5m to start, and 1m to finish its queries before it goes.
