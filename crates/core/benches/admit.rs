@@ -72,7 +72,9 @@ fn finding(c: &mut Criterion) {
                 b.iter(|| classes.classify(None, std::hint::black_box(origin), std::hint::black_box(&statement)));
             });
             group.bench_function(BenchmarkId::new(format!("{name}/one_by_one"), count), |b| {
-                b.iter(|| first_match_one_by_one(&list, std::hint::black_box(origin), std::hint::black_box(&statement)));
+                b.iter(|| {
+                    first_match_one_by_one(&list, std::hint::black_box(origin), std::hint::black_box(&statement))
+                });
             });
         }
     }

@@ -160,8 +160,13 @@ impl Shape {
 impl UserId {
     /// The user of that name: the same hash of it as of a shape.
     pub fn of(name: &str) -> UserId {
-        UserId(mixed(name.bytes().fold(EMPTY, fed)))
+        UserId(hashed(name.bytes()))
     }
+}
+
+/// A hash of bytes that never changes.
+pub(crate) fn hashed(bytes: impl Iterator<Item = u8>) -> u64 {
+    mixed(bytes.fold(EMPTY, fed))
 }
 
 /// FNV-1a of nothing.

@@ -12,14 +12,16 @@
 
 mod needles;
 mod prefixes;
+mod table;
 
 use std::collections::BTreeMap;
 
 use self::needles::Needles;
 use self::prefixes::Prefixes;
+use self::table::Table;
 use super::network::Network;
 use super::rule::{Origin, Rule, bare};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, hashed};
 use crate::statement::{Kind, Statement};
 
 /// Numbers of rules, ascending. A rule's number is its place in the order in which rules are tried.
@@ -28,11 +30,11 @@ type Numbers = Vec<u32>;
 /// The index. Rules are known by their numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    fingerprints: BTreeMap<Fingerprint, Numbers>,
-    tags: BTreeMap<String, Values>,
-    users: BTreeMap<String, Numbers>,
-    databases: BTreeMap<String, Numbers>,
-    tables: BTreeMap<String, Numbers>,
+    /// By what has to be equal.
+    equal: Table,
+    /// True if any goes by tables, or by tags: few do, and a query may have many of both.
+    by_table: bool,
+    by_tag: bool,
     applications: Prefixes,
     clients: Prefixes,
     comments: Needles,
@@ -40,13 +42,6 @@ pub(super) struct Index {
     kinds: [Numbers; Kind::ALL.len()],
     /// Those under no condition.
     rest: Numbers,
-}
-
-/// The rules that go by one key of comments.
-#[derive(Clone, Debug, Default)]
-struct Values {
-    any: Numbers,
-    of: BTreeMap<String, Numbers>,
 }
 
 /// A condition that a rule can stand under. Where two are as rare, the first here is taken.
@@ -70,27 +65,26 @@ impl Index {
         for key in rules.clone().flat_map(keys) {
             *shared.entry(key).or_default() += 1;
         }
-        let (mut index, mut applications, mut clients) = (Index::default(), BTreeMap::new(), BTreeMap::new());
+        let mut index = Index::default();
+        let (mut equal, mut applications, mut clients) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut comments = BTreeMap::new();
         for (number, rule) in (0..).zip(rules) {
             let rarest = keys(rule).min_by_key(|key| (shared.get(key).copied(), *key));
             let place = match rarest {
-                Some(Key::Fingerprint(fingerprint)) => index.fingerprints.entry(fingerprint).or_default(),
-                Some(Key::Tag(key, None)) => &mut index.tags.entry(key.to_owned()).or_default().any,
-                Some(Key::Tag(key, Some(value))) => {
-                    index.tags.entry(key.to_owned()).or_default().of.entry(value.to_owned()).or_default()
-                }
-                Some(Key::User(user)) => index.users.entry(user.to_owned()).or_default(),
-                Some(Key::Table(table)) => index.tables.entry(table.to_owned()).or_default(),
-                Some(Key::Client(network)) => clients.entry(network.path()).or_default(),
+                Some(Key::Client(network)) => clients.entry(network.path().as_slice().to_vec()).or_default(),
                 Some(Key::Application(start)) => applications.entry(start.as_bytes().to_vec()).or_default(),
-                Some(Key::Database(database)) => index.databases.entry(database.to_owned()).or_default(),
                 Some(Key::Comment(gram)) => comments.entry(gram).or_default(),
                 Some(Key::Kind(kind)) => &mut index.kinds[kind],
+                Some(key) => {
+                    index.by_table |= matches!(key, Key::Table(_));
+                    index.by_tag |= matches!(key, Key::Tag(..));
+                    equal.entry(key.hash()).or_default()
+                }
                 None => &mut index.rest,
             };
             place.push(number);
         }
+        index.equal = Table::of(equal);
         index.applications = Prefixes::of(applications);
         index.clients = Prefixes::of(clients);
         index.comments = Needles::of(comments);
@@ -99,32 +93,48 @@ impl Index {
 
     /// Calls `look` with the numbers of all rules that can match, and of some that cannot.
     pub(super) fn candidates(&self, origin: Origin<'_>, statement: &Statement, mut look: impl FnMut(&[u32])) {
-        let mut told = |numbers: Option<&Numbers>| look(numbers.map_or(&[], Vec::as_slice));
-        told(Some(&self.rest));
-        told(self.fingerprints.get(&statement.fingerprint));
-        told(self.users.get(origin.user));
-        told(self.databases.get(origin.database));
-        told(self.kinds.get(kind_number(statement.kind)));
-        if !self.tables.is_empty() {
+        look(&self.rest);
+        let mut equal = |key: Key<'_>| look(self.equal.get(key.hash()));
+        equal(Key::Fingerprint(statement.fingerprint));
+        equal(Key::User(origin.user));
+        equal(Key::Database(origin.database));
+        if self.by_table {
             for table in &statement.tables {
-                told(self.tables.get(table));
-                told(bare(table).and_then(|bare| self.tables.get(bare)));
+                equal(Key::Table(table));
+                if let Some(bare) = bare(table) {
+                    equal(Key::Table(bare));
+                }
             }
         }
-        if !self.tags.is_empty() {
+        if self.by_tag {
             for (key, value) in &statement.tag.pairs {
-                let Some(values) = self.tags.get(key) else { continue };
-                told(Some(&values.any));
-                told(values.of.get(value));
+                equal(Key::Tag(key, None));
+                equal(Key::Tag(key, Some(value)));
             }
         }
-        self.applications.each(origin.application.as_bytes(), |numbers| told(Some(numbers)));
-        if !self.clients.is_empty()
-            && let Some(path) = origin.client.path()
-        {
-            self.clients.each(&path, |numbers| told(Some(numbers)));
+        look(&self.kinds[kind_number(statement.kind)]);
+        self.applications.each(origin.application.as_bytes(), &mut look);
+        if !self.clients.is_empty() {
+            self.clients.each(origin.client.path().as_slice(), &mut look);
         }
-        self.comments.each(&statement.tag.comments, |numbers| told(Some(numbers)));
+        self.comments.each(&statement.tag.comments, look);
+    }
+}
+
+impl Key<'_> {
+    /// A hash of what has to be equal. Where two have the same, a query tries rules that do not match, and nothing else.
+    fn hash(self) -> u64 {
+        let of = |what: u8, text: &str| hashed([what].into_iter().chain(text.bytes()));
+        match self {
+            Key::Fingerprint(Fingerprint(number)) => number,
+            Key::User(user) => of(1, user),
+            Key::Database(database) => of(2, database),
+            Key::Table(table) => of(3, table),
+            Key::Tag(key, None) => of(4, key),
+            Key::Tag(key, Some(value)) => hashed([5].into_iter().chain(key.bytes()).chain([0xff]).chain(value.bytes())),
+            // These are found otherwise.
+            Key::Client(_) | Key::Application(_) | Key::Comment(_) | Key::Kind(_) => 0,
+        }
     }
 }
 

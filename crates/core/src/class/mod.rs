@@ -122,12 +122,7 @@ impl Classes {
 
     /// Finds the class of a query: its comment first, then what its session chose, then the rules. Who may not choose a
     /// class has not.
-    pub fn classify(
-        &self,
-        chosen: Option<ClassId>,
-        origin: Origin<'_>,
-        statement: &Statement,
-    ) -> (ClassId, Because) {
+    pub fn classify(&self, chosen: Option<ClassId>, origin: Origin<'_>, statement: &Statement) -> (ClassId, Because) {
         let may = |id: &ClassId| self.may_choose(*id, origin.user);
         if let Some(class) = statement.tag.class.as_deref().and_then(|name| self.find(name)).filter(may) {
             return (class, Because::Comment);
@@ -165,11 +160,7 @@ impl Classes {
 }
 
 /// The first rule that matches, by trying one after the other: what [`Classes::first_match`] finds sooner.
-pub fn first_match_one_by_one(
-    classes: &[Class],
-    origin: Origin<'_>,
-    statement: &Statement,
-) -> Option<(ClassId, u32)> {
+pub fn first_match_one_by_one(classes: &[Class], origin: Origin<'_>, statement: &Statement) -> Option<(ClassId, u32)> {
     (0..).map(ClassId).zip(classes).find_map(|(id, class)| {
         let rule = class.rules.iter().position(|rule| rule.matches(origin, statement))?;
         Some((id, rule as u32))

@@ -63,13 +63,13 @@ impl Client {
         if text == "local" { Some(Client::Local) } else { text.parse().ok().map(Client::at) }
     }
 
-    /// Every network that holds it begins with a start of this.
-    pub(super) fn path(self) -> Option<Vec<u8>> {
-        Some(match self {
-            Client::Unknown => return None,
-            Client::Local => vec![LOCAL],
+    /// Every network that holds it has a start of this as its path.
+    pub(super) fn path(self) -> Path {
+        match self {
+            Client::Unknown => Path { bytes: [0; LONGEST], len: 0 },
+            Client::Local => Network::Local.path(),
             Client::Ip(address) => path(address, u8::MAX),
-        })
+        }
     }
 }
 
@@ -114,9 +114,9 @@ impl Network {
     }
 
     /// Its bits, after one byte for what it is.
-    pub(super) fn path(self) -> Vec<u8> {
+    pub(super) fn path(self) -> Path {
         match self {
-            Network::Local => vec![LOCAL],
+            Network::Local => Path { bytes: [2; LONGEST], len: 1 },
             Network::Ip { address, bits } => path(address, bits),
         }
     }
@@ -132,14 +132,32 @@ impl fmt::Display for Network {
     }
 }
 
-const LOCAL: u8 = 2;
+/// A place in the tree of all networks: a byte for what it is, and one for each bit.
+#[derive(Clone, Copy)]
+pub(super) struct Path {
+    bytes: [u8; LONGEST],
+    len: usize,
+}
 
-fn path(address: IpAddr, bits: u8) -> Vec<u8> {
-    let bits = bits.min(width(address));
-    let mut path = Vec::with_capacity(usize::from(bits) + 1);
-    path.push(if address.is_ipv4() { 4 } else { 6 });
-    path.extend((0..bits).map(|at| u8::from(bit(address, at))));
-    path
+const LONGEST: usize = 129;
+
+impl Path {
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+fn path(address: IpAddr, bits: u8) -> Path {
+    let bits = usize::from(bits.min(width(address)));
+    let (kind, value) = match address {
+        IpAddr::V4(address) => (4, u128::from(address.to_bits()) << 96),
+        IpAddr::V6(address) => (6, address.to_bits()),
+    };
+    let mut bytes = [kind; LONGEST];
+    for (at, byte) in bytes[1..=bits].iter_mut().enumerate() {
+        *byte = (value >> (127 - at)) as u8 & 1;
+    }
+    Path { bytes, len: bits + 1 }
 }
 
 fn width(address: IpAddr) -> u8 {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use punctual_core::admit::terms::Terms;
-use punctual_core::class::{Class, DEFAULT, Rule};
+use punctual_core::class::{Class, DEFAULT, Network, Rule, Said};
+use punctual_core::fingerprint::Fingerprint;
 use punctual_core::statement::Kind;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -12,8 +13,8 @@ use super::keys::RULE;
 use super::section::Section;
 use super::value::{self, Wrong};
 
-/// Classes that a file may define. Each is a label of every metric, and their rules are tried one by one.
-const MAX_CLASSES: usize = 256;
+/// Classes that a file may define. Each is a label of every metric.
+const MAX_CLASSES: usize = 1_024;
 
 /// The built-in classes with what the file says of them, then the file's own in their order.
 pub(super) fn read(sections: &[Section<'_>]) -> Vec<Class> {
@@ -85,8 +86,43 @@ fn rule<'f>(class: &Section<'f>, index: usize, item: &'f Spanned<DeValue<'f>>) -
         user: section.text("user"),
         database: section.text("database"),
         application: section.text("application"),
+        client: client(&section),
+        tag: tag(&section),
+        comment: section.text("comment"),
         kind,
         // Tables are found in lower case.
         table: section.text("table").map(|table| table.to_lowercase()),
+        fingerprint: fingerprint(&section),
     })
+}
+
+fn client(rule: &Section<'_>) -> Option<Network> {
+    let text = rule.text("client")?;
+    match Network::read(&text) {
+        Ok(network) => Some(network),
+        Err(wrong) => {
+            let fix = "write an address, a network such as \"10.0.0.0/8\" or \"2001:db8::/32\", or \"local\"";
+            rule.complain("client", format!("{text:?} {wrong}"), fix);
+            None
+        }
+    }
+}
+
+fn tag(rule: &Section<'_>) -> Option<Said> {
+    let text = rule.text("tag")?;
+    let said = Said::read(&text);
+    if said.is_none() {
+        rule.complain("tag", format!("{text:?} has no key"), "write \"key\" or \"key=value\"");
+    }
+    said
+}
+
+fn fingerprint(rule: &Section<'_>) -> Option<Fingerprint> {
+    let text = rule.text("fingerprint")?;
+    let fingerprint = Fingerprint::read(&text);
+    if fingerprint.is_none() {
+        let fix = "write its sixteen hexadecimal digits, as `punctual check --query` and `punctual.queries` show them";
+        rule.complain("fingerprint", format!("{text:?} is no fingerprint"), fix);
+    }
+    fingerprint
 }

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use punctual_core::class::{Network, Rule, Said};
+use punctual_core::statement::Statement;
+
 use super::*;
 use crate::settings::{Address, ClusterKind, Tables};
 
@@ -258,6 +261,45 @@ fn durations_and_words_that_cannot_be_read_are_refused() {
             punctual.toml:10:7: history.sql: "all of it" is not known; write one of "shape", "text", "nothing"
             punctual.toml:12:10: gateway.listen: "here" is not an address; write an address and a port, as in "127.0.0.1:6432"
         "#]],
+    );
+}
+
+#[test]
+fn rules_are_read_with_what_they_go_by() {
+    let classes = accepted(
+        r#"
+        [[class]]
+        name = "c"
+        match = [{ client = "10.0.0.0/8", tag = "app = dbt", comment = "Nightly" }, { fingerprint = "cd9a7f6170df316c" }, { client = "local", tag = "route" }]
+        [[cluster]]
+        name = "a"
+        kind = "simulated"
+        "#,
+    )
+    .policy
+    .classes;
+    let said = |key: &str, value: Option<&str>| Some(Said { key: key.to_owned(), value: value.map(str::to_owned) });
+    let wanted = [
+        Rule {
+            client: Network::read("10.0.0.0/8").ok(),
+            tag: said("app", Some("dbt")),
+            comment: Some("Nightly".into()),
+            ..Rule::default()
+        },
+        Rule { fingerprint: Some(Statement::read("select 7").fingerprint), ..Rule::default() },
+        Rule { client: Some(Network::Local), tag: said("route", None), ..Rule::default() },
+    ];
+    assert_eq!(classes[2].rules, wanted);
+    refused(
+        r#"
+        [[class]]
+        name = "c"
+        match = [{ client = "10.0.0.1/8" }, { client = "office" }, { tag = "=dbt" }, { fingerprint = "7" }]
+        [[cluster]]
+        name = "a"
+        kind = "simulated"
+        "#,
+        expect_test::expect![[r#""#]],
     );
 }
 

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use punctual_core::Event;
 use punctual_core::admit::claim::Claim;
-use punctual_core::class::Origin;
 use punctual_core::event::{Abandoned, Outcome, Refusal};
-use punctual_core::id::QueryId;
+use punctual_core::id::{QueryId, UserId};
 use punctual_core::predict::features::add_plan;
 use punctual_core::query::{Query, SqlState, Traits};
 use punctual_core::statement::Kind;
+use punctual_core::tag::Tag;
 
 use super::frames as say;
+use super::imagined::treated;
 use super::local;
 use super::plan::Pipeline;
 use super::problem::{Loss, Problem};
@@ -120,7 +121,8 @@ impl Session {
         let (query, about) = self.describe(id, &reading);
         self.last = reading;
         self.running.store(id.0, Ordering::Relaxed);
-        self.report(Report::Arrived { query, about }).await?;
+        let under = Arc::clone(&self.rules.classes);
+        self.report(Report::Arrived { query, about, under }).await?;
         let placed = self.place(id, &work).await;
         self.running.store(0, Ordering::Relaxed);
         if let Some(because) = self.pin_ended.take() {
@@ -131,20 +133,11 @@ impl Session {
 
     /// What the dispatcher and history are told of a query. What its comment asks for in vain is told to the client.
     fn describe(&mut self, id: QueryId, reading: &Reading) -> (Query, About) {
-        let classes = self.shared.classes();
         let (statement, tag) = (&reading.statement, &reading.statement.tag);
-        if let Some(unreadable) = &tag.unreadable {
-            let problem = Problem::new(b"01000", format!("the comment's \"{unreadable}\" cannot be read"));
-            self.say(say::Severity::Warning, &problem.hint("A duration has a unit: 250ms, 2s, 30m, 1.5h."));
-        }
-        if let Some(name) = tag.class.as_deref().filter(|name| punctual_core::class::find(&classes, name).is_none()) {
-            let problem = Problem::new(b"01000", format!("there is no class \"{name}\", which the comment asks for"));
-            self.say(say::Severity::Warning, &problem.hint(format!("The classes are {}.", local::names(&classes))));
-        }
-        let who = &self.who;
-        let origin = Origin { user: &who.user, database: &who.database, application: &who.application };
-        let wished = (self.wishes.chosen(&classes), self.wishes.slo);
-        let (class, _, slo) = self.shared.treated(wished, origin, statement);
+        self.warn_of_vain_wishes(tag);
+        let (who, wished) = (&self.who, &self.wishes.wished);
+        let (class, _, slo) = treated(&self.rules.classes, wished, who.origin(), statement);
+        let claim = Claim { user: UserId::of(&who.user), priority: tag.priority.or(wished.priority), scan: None };
         let (session, fingerprint, kind) = (self.id, statement.fingerprint, statement.kind);
         let about = About {
             user: Arc::clone(&who.user),
@@ -154,7 +147,31 @@ impl Session {
             shape: Arc::clone(&reading.shape),
         };
         let traits = self.shared.foresight().map(|foresight| self.traits(foresight, reading));
-        (Query { id, session, fingerprint, kind, class, slo, claim: Claim::default(), traits }, about)
+        (Query { id, session, fingerprint, kind, class, slo, claim, traits }, about)
+    }
+
+    /// Tells the client what the comment of a query asks for in vain.
+    fn warn_of_vain_wishes(&mut self, tag: &Tag) {
+        if let Some(unreadable) = &tag.unreadable {
+            let problem = Problem::new(b"01000", format!("the comment's \"{unreadable}\" cannot be read"));
+            self.say(say::Severity::Warning, &problem.hint(how_to_write(unreadable)));
+        }
+        let classes = Arc::clone(&self.rules.classes);
+        let Some(name) = tag.class.as_deref() else { return };
+        match classes.find(name) {
+            None => {
+                let problem =
+                    Problem::new(b"01000", format!("there is no class \"{name}\", which the comment asks for"));
+                self.say(say::Severity::Warning, &problem.hint(format!("The classes are {}.", local::names(&classes))));
+            }
+            Some(id) if !classes.may_choose(id, &self.who.user) => {
+                let problem = local::forbidden(id, &classes, &self.who.user);
+                let message = format!("{}, which the comment asks for", problem.message);
+                let sqlstate = SqlState(*b"01000");
+                self.say(say::Severity::Warning, &Problem { sqlstate, message, ..problem });
+            }
+            Some(_) => {}
+        }
     }
 
     /// What the latency of a query is predicted from.
@@ -194,7 +211,7 @@ impl Session {
                 self.finished(id, Outcome::Failed { sqlstate: code, rows: 0, bytes: 0 }, false).await?;
                 return Ok(());
             }
-            if self.wishes.explain {
+            if self.wishes.wished.explain {
                 self.explain(id, pool.name()).await;
             }
             if let Some(lease) = self.held.take() {
@@ -214,7 +231,7 @@ impl Session {
 
     /// What happens next while nothing is relayed.
     pub(super) async fn happening(&mut self) -> Happening {
-        let client_limit = self.shared.door().max_message;
+        let client_limit = self.rules.door.max_message;
         let (client, mailbox) = (&mut self.client, &mut self.mailbox);
         Pump { client, mailbox, cluster: None, client_limit }.next().await
     }
@@ -565,6 +582,15 @@ impl Session {
 
     async fn finished(&mut self, query: QueryId, outcome: Outcome, pinned: bool) -> Result<(), Over> {
         self.report(Report::Happened(Event::Finished { query, outcome, pinned })).await
+    }
+}
+
+/// How what a comment says in vain is written right.
+fn how_to_write(unreadable: &str) -> &'static str {
+    match unreadable.split_once('=') {
+        Some(("priority", _)) => "A priority is a whole number: priority=-1.",
+        Some(("class", _)) => "A class has a name: class=etl.",
+        _ => "A duration has a unit: 250ms, 2s, 30m, 1.5h.",
     }
 }
 

@@ -35,7 +35,7 @@ impl Needles {
     }
 
     /// Calls `look` for each three bytes in a row of `text` that rules stand under, once.
-    pub(super) fn each(&self, text: &str, mut look: impl FnMut(&Vec<u32>)) {
+    pub(super) fn each(&self, text: &str, mut look: impl FnMut(&[u32])) {
         if self.sieve.is_empty() {
             return;
         }

@@ -38,7 +38,7 @@ impl Prefixes {
     }
 
     /// Calls `look` for each that `text` starts with.
-    pub(super) fn each(&self, text: &[u8], mut look: impl FnMut(&Vec<u32>)) {
+    pub(super) fn each(&self, text: &[u8], mut look: impl FnMut(&[u32])) {
         let mut at = self.0.partition_point(|prefix| prefix.text.as_slice() <= text).checked_sub(1);
         while let Some(prefix) = at.and_then(|at| self.0.get(at)) {
             if text.starts_with(&prefix.text) {
