@@ -74,7 +74,7 @@ async fn classes_and_limits_change_and_no_session_and_no_query_is_dropped() {
     let ended = running.await.expect("no panic").expect_err("it was cancelled");
     assert_eq!(ended.code().map(|code| code.code()), Some("57014"));
     let shown = client.query_one("SHOW punctual.slo", &[]).await.expect("the session is there");
-    assert_eq!(shown.get::<_, &str>(0), "3600s");
+    assert_eq!(shown.get::<_, &str>(0), "1h");
 }
 
 #[tokio::test(flavor = "multi_thread")]

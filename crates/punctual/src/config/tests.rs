@@ -299,7 +299,12 @@ fn rules_are_read_with_what_they_go_by() {
         name = "a"
         kind = "simulated"
         "#,
-        expect_test::expect![[r#""#]],
+        expect_test::expect![[r#"
+            punctual.toml:4:29: class "c".match[1].client: "10.0.0.1/8" has bits beyond those that count; write an address, a network such as "10.0.0.0/8" or "2001:db8::/32", or "local"
+            punctual.toml:4:56: class "c".match[2].client: "office" is neither an address nor `local`; write an address, a network such as "10.0.0.0/8" or "2001:db8::/32", or "local"
+            punctual.toml:4:76: class "c".match[3].tag: "=dbt" has no key; write "key" or "key=value"
+            punctual.toml:4:102: class "c".match[4].fingerprint: "7" is no fingerprint; write its sixteen hexadecimal digits, as `punctual check --query` and `punctual.queries` show them
+        "#]],
     );
 }
 
