@@ -160,13 +160,8 @@ impl Shape {
 impl UserId {
     /// The user of that name: the same hash of it as of a shape.
     pub fn of(name: &str) -> UserId {
-        UserId(hashed(name.bytes()))
+        UserId(mixed(name.bytes().fold(EMPTY, fed)))
     }
-}
-
-/// A hash of bytes that never changes.
-pub(crate) fn hashed(bytes: impl Iterator<Item = u8>) -> u64 {
-    mixed(bytes.fold(EMPTY, fed))
 }
 
 /// FNV-1a of nothing.

@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 
 use self::needles::Needles;
 use self::prefixes::Prefixes;
-use self::table::Table;
+use self::table::{Table, hash};
 use super::network::Network;
 use super::rule::{Origin, Rule, bare};
-use crate::fingerprint::{Fingerprint, hashed};
+use crate::fingerprint::Fingerprint;
 use crate::statement::{Kind, Statement};
 
 /// Numbers of rules, ascending. A rule's number is its place in the order in which rules are tried.
@@ -124,14 +124,13 @@ impl Index {
 impl Key<'_> {
     /// A hash of what has to be equal. Where two have the same, a query tries rules that do not match, and nothing else.
     fn hash(self) -> u64 {
-        let of = |what: u8, text: &str| hashed([what].into_iter().chain(text.bytes()));
         match self {
             Key::Fingerprint(Fingerprint(number)) => number,
-            Key::User(user) => of(1, user),
-            Key::Database(database) => of(2, database),
-            Key::Table(table) => of(3, table),
-            Key::Tag(key, None) => of(4, key),
-            Key::Tag(key, Some(value)) => hashed([5].into_iter().chain(key.bytes()).chain([0xff]).chain(value.bytes())),
+            Key::User(user) => hash(1, &[user]),
+            Key::Database(database) => hash(2, &[database]),
+            Key::Table(table) => hash(3, &[table]),
+            Key::Tag(key, None) => hash(4, &[key]),
+            Key::Tag(key, Some(value)) => hash(5, &[key, value]),
             // These are found otherwise.
             Key::Client(_) | Key::Application(_) | Key::Comment(_) | Key::Kind(_) => 0,
         }

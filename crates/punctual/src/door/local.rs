@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use punctual_core::class::{CONTROL, Classes};
 use punctual_core::id::ClassId;
-use punctual_core::tag::parse_span;
+use punctual_core::tag::{Tag, parse_span};
 use punctual_core::time::Span;
 
 use super::problem::Problem;
@@ -203,6 +203,35 @@ pub fn forbidden(id: ClassId, classes: &Classes, user: &str) -> Problem {
         .hint("Without a choice, the rules of the classes decide.")
 }
 
+/// What a query's comment asks for in vain, as warnings.
+pub fn in_vain(tag: &Tag, classes: &Classes, user: &str) -> Vec<Problem> {
+    let warning = |message: String| Problem::new(b"01000", message);
+    let mut warnings = Vec::new();
+    if let Some(unreadable) = &tag.unreadable {
+        let how = match unreadable.split_once('=') {
+            Some(("priority", _)) => "A priority is a whole number: priority=-1.",
+            Some(("class", _)) => "A class has a name: class=etl.",
+            _ => "A duration has a unit: 250ms, 2s, 30m, 1.5h.",
+        };
+        warnings.push(warning(format!("the comment's \"{unreadable}\" cannot be read")).hint(how));
+    }
+    let Some(name) = tag.class.as_deref() else { return warnings };
+    match classes.find(name) {
+        None => {
+            let warning = warning(format!("there is no class \"{name}\", which the comment asks for"));
+            warnings.push(warning.hint(format!("The classes are {}.", names(classes))));
+        }
+        Some(id) if !classes.may_choose(id, user) => {
+            let forbidden = forbidden(id, classes, user);
+            let Problem { message, sqlstate, .. } =
+                warning(format!("{}, which the comment asks for", forbidden.message));
+            warnings.push(Problem { message, sqlstate, ..forbidden });
+        }
+        Some(_) => {}
+    }
+    warnings
+}
+
 /// The names of all classes, or of the first of very many.
 pub fn names(classes: &Classes) -> String {
     let list = classes.list();
@@ -264,6 +293,21 @@ mod tests {
             ("42501", "permission denied for class \"board\"")
         );
         assert_eq!(may("control", "ann").unwrap_err().sqlstate.code(), "42501");
+        // A comment is passed over, and its client told.
+        let warned = |comment: &str| {
+            let mut tag = Tag::default();
+            tag.read_comment(comment);
+            in_vain(&tag, &classes, "bob").iter().map(|problem| problem.message.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(warned("punctual: class=default, priority=2"), [""; 0]);
+        assert_eq!(
+            warned("punctual: class=board, priority=high"),
+            [
+                "the comment's \"priority=high\" cannot be read",
+                "permission denied for class \"board\", which the comment asks for"
+            ]
+        );
+        assert_eq!(warned("punctual: class=bord"), ["there is no class \"bord\", which the comment asks for"]);
     }
 
     #[test]

@@ -11,7 +11,6 @@ use punctual_core::id::{QueryId, UserId};
 use punctual_core::predict::features::add_plan;
 use punctual_core::query::{Query, SqlState, Traits};
 use punctual_core::statement::Kind;
-use punctual_core::tag::Tag;
 
 use super::frames as say;
 use super::imagined::treated;
@@ -134,7 +133,9 @@ impl Session {
     /// What the dispatcher and history are told of a query. What its comment asks for in vain is told to the client.
     fn describe(&mut self, id: QueryId, reading: &Reading) -> (Query, About) {
         let (statement, tag) = (&reading.statement, &reading.statement.tag);
-        self.warn_of_vain_wishes(tag);
+        for problem in local::in_vain(tag, &self.rules.classes, &self.who.user) {
+            say::problem(&mut self.client.out, say::Severity::Warning, &problem);
+        }
         let (who, wished) = (&self.who, &self.wishes.wished);
         let (class, _, slo) = treated(&self.rules.classes, wished, who.origin(), statement);
         let claim = Claim { user: UserId::of(&who.user), priority: tag.priority.or(wished.priority), scan: None };
@@ -148,30 +149,6 @@ impl Session {
         };
         let traits = self.shared.foresight().map(|foresight| self.traits(foresight, reading));
         (Query { id, session, fingerprint, kind, class, slo, claim, traits }, about)
-    }
-
-    /// Tells the client what the comment of a query asks for in vain.
-    fn warn_of_vain_wishes(&mut self, tag: &Tag) {
-        if let Some(unreadable) = &tag.unreadable {
-            let problem = Problem::new(b"01000", format!("the comment's \"{unreadable}\" cannot be read"));
-            self.say(say::Severity::Warning, &problem.hint(how_to_write(unreadable)));
-        }
-        let classes = Arc::clone(&self.rules.classes);
-        let Some(name) = tag.class.as_deref() else { return };
-        match classes.find(name) {
-            None => {
-                let problem =
-                    Problem::new(b"01000", format!("there is no class \"{name}\", which the comment asks for"));
-                self.say(say::Severity::Warning, &problem.hint(format!("The classes are {}.", local::names(&classes))));
-            }
-            Some(id) if !classes.may_choose(id, &self.who.user) => {
-                let problem = local::forbidden(id, &classes, &self.who.user);
-                let message = format!("{}, which the comment asks for", problem.message);
-                let sqlstate = SqlState(*b"01000");
-                self.say(say::Severity::Warning, &Problem { sqlstate, message, ..problem });
-            }
-            Some(_) => {}
-        }
     }
 
     /// What the latency of a query is predicted from.
@@ -582,15 +559,6 @@ impl Session {
 
     async fn finished(&mut self, query: QueryId, outcome: Outcome, pinned: bool) -> Result<(), Over> {
         self.report(Report::Happened(Event::Finished { query, outcome, pinned })).await
-    }
-}
-
-/// How what a comment says in vain is written right.
-fn how_to_write(unreadable: &str) -> &'static str {
-    match unreadable.split_once('=') {
-        Some(("priority", _)) => "A priority is a whole number: priority=-1.",
-        Some(("class", _)) => "A class has a name: class=etl.",
-        _ => "A duration has a unit: 250ms, 2s, 30m, 1.5h.",
     }
 }
 
