@@ -3,8 +3,11 @@
 
 use std::fmt;
 
+use crate::admit::counts::Counts;
+use crate::admit::usage::MOST_KNOWN;
 use crate::cluster::{Cluster, Phase, Seat};
 use crate::dispatcher::{Dispatcher, Due, LiveState, seat_of};
+use crate::id::QueryId;
 
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +31,7 @@ pub fn check(dispatcher: &Dispatcher) -> Vec<Broken> {
     dispatcher.clusters.values().for_each(|cluster| seats(dispatcher, cluster, &mut must));
     queries(dispatcher, &mut must);
     sessions(dispatcher, &mut must);
+    tickets(dispatcher, &mut must);
     timers(dispatcher, &mut must);
     predictions(dispatcher, &mut must);
     breaches
@@ -37,8 +41,7 @@ type Must<'a> = dyn FnMut(bool, &dyn Fn() -> String) + 'a;
 
 /// Every collection is within its bound.
 fn bounds(d: &Dispatcher, must: &mut Must<'_>) {
-    for seat in [Seat::Slot, Seat::Control] {
-        let waiting = d.waiting[seat as usize].len();
+    for (seat, waiting) in [(Seat::Slot, d.queues.len() + d.again.len()), (Seat::Control, d.control.len())] {
         must(waiting <= d.kept_over.waiting.max(d.policy.max_waiting as usize), &|| {
             format!("{waiting} wait for a {seat:?} seat, {} may", d.policy.max_waiting)
         });
@@ -87,7 +90,7 @@ fn seats(d: &Dispatcher, cluster: &Cluster, must: &mut Must<'_>) {
 
 /// A waiting query is in one queue, a running one on one cluster.
 fn queries(d: &Dispatcher, must: &mut Must<'_>) {
-    let queued: usize = d.waiting.iter().map(|queue| queue.len()).sum();
+    let queued: usize = d.queues.len() + d.again.len() + d.control.len();
     let waiting = d.live.values().filter(|live| matches!(live.state, LiveState::Waiting { .. })).count();
     must(queued == waiting, &|| format!("{queued} queries are queued, {waiting} wait"));
     let seated: usize = d.clusters.values().map(|cluster| cluster.running.len()).sum();
@@ -95,13 +98,42 @@ fn queries(d: &Dispatcher, must: &mut Must<'_>) {
     must(seated == running, &|| format!("{seated} queries have seats, {running} run"));
     for (id, live) in &d.live {
         let known = match live.state {
-            LiveState::Waiting { .. } => d.waiting[seat_of(live.query.class) as usize].get(&live.seq) == Some(id),
+            LiveState::Waiting { .. } => waits(d, *id, live.seq),
             LiveState::Running { cluster, .. } => {
                 d.clusters.get(&cluster).is_some_and(|cluster| cluster.running.contains_key(id))
             }
         };
         must(known, &|| format!("query {id} is not where it says it is"));
     }
+}
+
+/// True if a query is in exactly one of the queues, and where it should be.
+fn waits(d: &Dispatcher, id: QueryId, seq: u64) -> bool {
+    let Some(spot) = d.spot(id) else { return false };
+    let places = [
+        (seat_of(spot.class) == Seat::Control && d.control.get(&seq) == Some(&id)),
+        (seat_of(spot.class) == Seat::Slot && d.again.get(&seq) == Some(&id)),
+        d.queues.holds(spot, id),
+    ];
+    places.into_iter().filter(|here| *here).count() == 1
+}
+
+/// What counts as running is what runs, or what sessions hold.
+fn tickets(d: &Dispatcher, must: &mut Must<'_>) {
+    let mut counts = Counts::default();
+    let of_pins = d.sessions.values().filter_map(|hold| hold.pin?.ticket);
+    let of_queries = d.live.values().filter_map(|live| live.admission.ticket);
+    of_pins.chain(of_queries).for_each(|ticket| counts.enter(ticket));
+    must(counts.same_as(&d.counts), &|| format!("{counts:?} run, and {:?} is counted", d.counts));
+    for (id, live) in &d.live {
+        let runs = matches!(live.state, LiveState::Running { .. }) && seat_of(live.query.class) == Seat::Slot;
+        // On a cluster that its session holds it counts as what opened that.
+        let held = d.sessions.get(&live.query.session).is_some_and(|hold| hold.pin.is_some());
+        must(held || runs == live.admission.ticket.is_some(), &|| {
+            format!("query {id} runs and counts for nothing, or the other way round")
+        });
+    }
+    must(d.accounts.known() <= MOST_KNOWN, &|| "too many users are known".into());
 }
 
 /// A session that is kept has a query or a pin, and an idle pin has its seat.
@@ -128,6 +160,7 @@ fn timers(d: &Dispatcher, must: &mut Must<'_>) {
             LiveState::Running { cancel: Some(sent), .. } => owned.push((sent.grace_ends, Due::CancelGrace(*id))),
             LiveState::Running { .. } => {}
         }
+        owned.extend(live.admission.cap_at.map(|at| (at, Due::RuntimeCap(*id))));
     }
     for (id, hold) in &d.sessions {
         owned.extend(hold.pin.and_then(|pin| pin.idle_until).map(|at| (at, Due::PinIdle(*id))));

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::admit::gradient::Gradient;
 use crate::billing::{Price, Timer};
 use crate::event::LossCause;
 use crate::id::{ClusterId, Generation, QueryId, SessionId, Units};
@@ -158,11 +159,14 @@ pub struct Cluster {
     pub last_used: Time,
     /// Its billing timer.
     pub timer: Timer,
+    /// How many queries it takes well, by what they took.
+    pub(crate) gradient: Gradient,
 }
 
 impl Cluster {
     pub(crate) fn new(id: ClusterId, spec: Spec, now: Time) -> Cluster {
         let timer = Timer::new(spec.price.minimum);
+        let gradient = Gradient::new(spec.slots);
         Cluster {
             id,
             spec,
@@ -182,6 +186,7 @@ impl Cluster {
             placed: 0,
             last_used: now,
             timer,
+            gradient,
         }
     }
 

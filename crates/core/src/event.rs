@@ -8,7 +8,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::Spec;
-use crate::id::{ClusterId, Generation, ModelId, QueryId, SessionId, StudyId, Units};
+use crate::dispatcher::WaitsFor;
+use crate::id::{ClassId, ClusterId, Generation, LaneId, ModelId, QueryId, SessionId, StudyId, Units};
 use crate::policy::Policy;
 use crate::query::{Ended, Query, SqlState};
 use crate::scale::Answer;
@@ -238,15 +239,36 @@ pub enum Command {
 /// Why a query will not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
-    /// As many queries wait as may.
-    WaitingFull {
+    /// As many wait as may, in all, of its class or in its lane.
+    Full {
+        /// What is full.
+        of: Full,
+        /// Its lane.
+        lane: LaneId,
         /// How many may wait.
         limit: u32,
+        /// How long one would have waited behind them, at the pace of the last minutes.
+        wait: Option<Span>,
+    },
+    /// It would have been late anyway, and its class wants that to be said at once.
+    TooLate {
+        /// Its lane.
+        lane: LaneId,
+        /// How long it would have waited.
+        wait: Span,
+        /// How long it would have taken then, alone.
+        takes: Span,
+        /// When it is late.
+        slo: Span,
     },
     /// It waited as long as a query may.
     WaitedTooLong {
         /// How long that is.
         limit: Span,
+        /// What it waited for at last.
+        lacked: WaitsFor,
+        /// Its lane.
+        lane: LaneId,
     },
     /// No cluster is there, nor is one being started.
     NoCluster,
@@ -266,8 +288,24 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::WaitingFull { limit } => write!(f, "{limit} queries are waiting already, as many as may"),
-            Refusal::WaitedTooLong { limit } => write!(f, "no cluster had room for it within {limit}"),
+            Refusal::Full { of, limit, .. } => {
+                let of = match of {
+                    Full::Class(_) => " of its class",
+                    Full::Lane(_) => " of its lane",
+                    Full::Gateway => "",
+                };
+                write!(f, "{limit} queries{of} are waiting already, as many as may")
+            }
+            Refusal::TooLate { wait, takes, slo, .. } => {
+                write!(f, "it would have waited about {wait} and taken {takes}, and is late after {slo}")
+            }
+            Refusal::WaitedTooLong { limit, lacked, .. } => match lacked {
+                WaitsFor::Cluster => write!(f, "no cluster had room for it within {limit}"),
+                WaitsFor::Class => write!(f, "its class had no room for it within {limit}"),
+                WaitsFor::Lane => write!(f, "its lane had no room for it within {limit}"),
+                WaitsFor::Gateway => write!(f, "the gateway had no room for it within {limit}"),
+                WaitsFor::Turn => write!(f, "it was not its turn within {limit}"),
+            },
             Refusal::NoCluster => write!(f, "no cluster is running or starting"),
             Refusal::NoClusterCouldRun { tried } => write!(f, "none of {tried} clusters accepted it"),
             Refusal::ShuttingDown => write!(f, "the gateway is shutting down"),
@@ -275,6 +313,29 @@ impl fmt::Display for Refusal {
             Refusal::NotItsTurn => write!(f, "its session already has a query"),
         }
     }
+}
+
+impl Refusal {
+    /// The lane that had no room for it, where that is why.
+    pub fn lane(&self) -> Option<LaneId> {
+        match self {
+            Refusal::Full { lane, .. } | Refusal::TooLate { lane, .. } | Refusal::WaitedTooLong { lane, .. } => {
+                Some(*lane)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whose queue is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Full {
+    /// That of a class.
+    Class(ClassId),
+    /// That of a lane.
+    Lane(LaneId),
+    /// That of all.
+    Gateway,
 }
 
 /// Why the end of a running query is not waited for.

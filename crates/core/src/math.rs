@@ -1,4 +1,4 @@
-//! The one place where core and the simulator get their transcendental functions.
+//! The one place where core and the simulator get their transcendental functions, and what all count alike.
 //!
 //! The standard library calls the platform's `exp`, whose last bit differs between machines; one differing bit
 //! changes a decision and a journal no longer replays. `libm` is pure Rust and the same everywhere. Basic
@@ -78,8 +78,25 @@ pub fn normal_upper(q: f64) -> f64 {
     }
 }
 
+/// The least of the values, which are in ascending order, that so great a share of them does not exceed, for each share: by
+/// nearest rank, so that it is one of them. None of none.
+pub fn nearest_ranks<T: Copy, const N: usize>(sorted: &[T], shares: [f64; N]) -> Option<[T; N]> {
+    let last = sorted.len().checked_sub(1)?;
+    let rank = |share: f64| (share * sorted.len() as f64).ceil() as usize;
+    Some(shares.map(|share| sorted[rank(share).saturating_sub(1).min(last)]))
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn ranks_are_of_values_that_are_there() {
+        let values: Vec<u32> = (1..=10).collect();
+        let shares = [0.0, 0.01, 0.5, 0.9, 0.91, 1.0, 7.0, -1.0, f64::NAN];
+        assert_eq!(super::nearest_ranks(&values, shares), Some([1, 1, 5, 9, 10, 10, 10, 1, 1]));
+        assert_eq!(super::nearest_ranks(&[7.5], [0.2, 0.99]), Some([7.5, 7.5]));
+        assert_eq!(super::nearest_ranks::<f64, 1>(&[], [0.5]), None);
+    }
+
     #[test]
     fn the_inverse_of_the_upper_tail_undoes_it() {
         for q in [1e-300_f64, 1e-20, 1e-6, 0.01, 0.0243, 0.1, 0.5, 0.9, 0.976, 0.999, 1.0 - 1e-9] {

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::admit::Order;
+use crate::admit::gradient::Adaptive;
+use crate::admit::lanes::Lanes;
 use crate::class::Class;
 use crate::mode::Mode;
 use crate::route::{Counting, Routing};
@@ -23,6 +26,16 @@ pub struct Policy {
     pub classes: Vec<Class>,
     /// τ: the share of queries that may miss their SLO.
     pub violation_target: f64,
+    /// In which order waiting queries run.
+    pub order: Order,
+    /// After how long half of what someone has used counts no more, where the order goes by that.
+    pub half_life: Span,
+    /// Which queries are in which lane, and how many of each may run.
+    pub lanes: Lanes,
+    /// How many may run at once in all; None: as many as ready clusters have slots.
+    pub max_running: Option<u32>,
+    /// How many may run on a cluster follows what they take, by these rules; None: as many as it has slots.
+    pub adaptive: Option<Adaptive>,
     /// Queries that may wait; one more is refused.
     pub max_waiting: u32,
     /// The longest that a query waits before it is refused.
@@ -61,6 +74,11 @@ impl Default for Policy {
             counting: Counting::Expected,
             classes: Class::built_in(),
             violation_target: 0.05,
+            order: Order::Fifo,
+            half_life: Span::from_secs(300),
+            lanes: Lanes::none(),
+            max_running: None,
+            adaptive: None,
             max_waiting: 1_000,
             wait_limit: Span::from_secs(300),
             control_slots: 4,

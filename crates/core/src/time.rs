@@ -20,6 +20,8 @@ pub struct Span(u64);
 impl Time {
     /// The epoch, and the start of every simulation.
     pub const ZERO: Time = Time(0);
+    /// The end of time: what is due then is never due.
+    pub const MAX: Time = Time(u64::MAX);
 
     /// The instant `micros` microseconds after the epoch.
     pub const fn from_micros(micros: u64) -> Time {

@@ -4,10 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{Cluster, Phase, Seat};
-use crate::dispatcher::{Decision, Dispatcher, LiveState};
+use crate::cluster::{Cluster, Phase};
+use crate::dispatcher::{Decision, Dispatcher, LiveState, Queued};
 use crate::event::LossCause;
-use crate::id::{ClassId, ClusterId, ModelId, QueryId, SessionId, Units};
+use crate::id::{ClassId, ClusterId, LaneId, ModelId, QueryId, SessionId, Units};
 use crate::mode::Mode;
 use crate::predict::record::Lately;
 use crate::query::{Predicted, Query};
@@ -30,6 +30,8 @@ pub struct View {
     pub queries: Vec<QueryView>,
     /// Classes, in the order of the configuration.
     pub classes: Vec<ClassView>,
+    /// Lanes, that of those without another first.
+    pub lanes: Vec<LaneView>,
     /// Recent decisions, oldest first.
     pub decisions: Vec<Decision>,
     /// Queries that wait, control queries not counted.
@@ -143,6 +145,33 @@ pub struct QueryView {
     pub cancelled: bool,
     /// What was predicted when it was placed.
     pub predicted: Option<Predicted>,
+    /// Its priority, by which it has its lane and its weight.
+    pub priority: i32,
+    /// The lane that it waits or counts in.
+    pub lane: LaneId,
+    /// Where it stands, if it waits.
+    pub queued: Option<Queued>,
+}
+
+/// A lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneView {
+    /// Its index.
+    pub id: LaneId,
+    /// Its name; `default` is the lane of those without another.
+    pub name: String,
+    /// How many of it may run at once; None: it has no limit of its own.
+    pub limit: Option<u32>,
+    /// Up to how many running ones its queries go first.
+    pub guarantee: u32,
+    /// How many run, sessions that hold a cluster included.
+    pub running: u32,
+    /// How many wait.
+    pub waiting: u32,
+    /// How many may wait; None: no limit of its own.
+    pub max_queued: Option<u32>,
+    /// How long one that comes now would wait, at the pace of the last minutes; None if nothing has ended lately.
+    pub expected_wait: Option<Span>,
 }
 
 /// A class with what became of its queries.
@@ -166,7 +195,9 @@ impl Dispatcher {
     /// A snapshot as of `now`, which only billing depends on.
     pub fn view(&self, now: Time) -> View {
         let now = self.now.max(now);
-        let queries: Vec<QueryView> = self.live.values().map(query_view).collect();
+        let mut queued = self.queued_all();
+        let queries: Vec<QueryView> =
+            self.live.values().map(|live| query_view(live, queued.remove(&live.query.id))).collect();
         let clusters = self.clusters.values().map(|cluster| cluster_view(cluster, now));
         let gone = self.retired.iter().map(|retired| cluster_view(&retired.cluster, now));
         View {
@@ -182,8 +213,9 @@ impl Dispatcher {
             queries,
             cost: self.cost(now),
             clusters: clusters.chain(gone).collect(),
+            lanes: self.policy.lanes.ids().map(|lane| self.lane(lane)).collect(),
             decisions: self.decisions.iter().cloned().collect(),
-            waiting: self.waiting[Seat::Slot as usize].len() as u32,
+            waiting: (self.queues.len() + self.again.len()) as u32,
             senseless: self.senseless,
             shutting_down: self.shutdown.is_some(),
             model: self.predicting.as_ref().map(|predicting| ModelView {
@@ -207,6 +239,22 @@ impl Dispatcher {
         self.retired_cost + self.clusters.values().map(|cluster| cluster.cost(now)).sum::<f64>()
     }
 
+    /// How full a lane is.
+    pub fn lane(&self, id: LaneId) -> LaneView {
+        let (lanes, total) = (&self.policy.lanes, self.total());
+        let waiting = self.queues.lane_len(id) as u32;
+        LaneView {
+            id,
+            name: lanes.name(id).to_owned(),
+            limit: lanes.get(id).and_then(|lane| lane.limit).map(|limit| limit.of(total)),
+            guarantee: lanes.guarantee(id, total),
+            running: self.counts.lane(id),
+            waiting,
+            max_queued: lanes.get(id).and_then(|lane| lane.max_queued),
+            expected_wait: self.expected_wait(id, waiting),
+        }
+    }
+
     fn class_views(&self, queries: &[QueryView]) -> Vec<ClassView> {
         let classes = self.policy.classes.iter().zip(&self.tallies).enumerate();
         classes
@@ -226,7 +274,7 @@ impl Dispatcher {
     }
 }
 
-fn query_view(live: &crate::dispatcher::Live) -> QueryView {
+fn query_view(live: &crate::dispatcher::Live, queued: Option<Queued>) -> QueryView {
     let (placed, cancelled) = match live.state {
         LiveState::Waiting { .. } => (None, false),
         LiveState::Running { cluster, placed, cancel } => (Some((cluster, placed)), cancel.is_some()),
@@ -239,6 +287,9 @@ fn query_view(live: &crate::dispatcher::Live) -> QueryView {
         placed,
         cancelled,
         predicted: live.expected.and_then(|expected| expected.predicted()),
+        priority: live.admission.priority,
+        lane: live.admission.ticket.map_or(live.admission.lane, |ticket| ticket.lane),
+        queued,
     }
 }
 

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use punctual_core::class::Classes;
-use punctual_core::dispatcher::{Considered, Decision};
+use punctual_core::dispatcher::{Considered, Decision, Queued};
 use punctual_core::event::{Abandoned, PinEnd, Refusal};
 use punctual_core::id::{ClusterId, QueryId, SessionId};
 use punctual_core::query::Query;
@@ -151,6 +151,13 @@ pub enum Report {
         /// Where it is told that they are; dropped if they are not, since the dispatcher does not decide.
         answer: oneshot::Sender<()>,
     },
+    /// It is asked where a query stands that waits.
+    Queued {
+        /// The query.
+        query: QueryId,
+        /// Where the answer goes; None: it does not wait.
+        answer: oneshot::Sender<Option<Queued>>,
+    },
     /// A snapshot is wanted.
     Look {
         /// Where it goes.
@@ -256,6 +263,16 @@ impl Link {
         let classes = Arc::new(Classes::new(settings.policy.classes.clone()));
         self.report(Report::Adopt { settings, classes, answer }).await?;
         Ok(adopted.await.is_ok())
+    }
+
+    /// Where a query stands; None if it does not wait.
+    ///
+    /// # Errors
+    /// If the driver has ended.
+    pub async fn queued(&self, query: QueryId) -> Result<Option<Queued>, DriverGone> {
+        let (answer, queued) = oneshot::channel();
+        self.report(Report::Queued { query, answer }).await?;
+        queued.await.map_err(|_| DriverGone)
     }
 
     /// A snapshot of what the driver knows.

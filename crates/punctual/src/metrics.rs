@@ -156,6 +156,7 @@ impl Metrics {
             of_trial(&mut now, snapshot);
             of_budget(&mut now, snapshot);
             of_classes(&mut now, snapshot);
+            of_lanes(&mut now, snapshot);
             of_clusters(&mut now, snapshot);
         }
         for registry in [&self.registry, &now] {
@@ -261,6 +262,21 @@ fn of_classes(registry: &mut Registry, snapshot: &Snapshot) {
         running.get_or_create(&labels).set(class.running.into());
         if let Some(target) = class.slo {
             slo.get_or_create(&labels).set(target.secs_f64());
+        }
+    }
+}
+
+fn of_lanes(registry: &mut Registry, snapshot: &Snapshot) {
+    let mut family = |name, help| kept(registry, name, help, Family::<Labels<1>, Gauge>::default());
+    let running = family("lane_running", "Queries that run, by lane");
+    let waiting = family("lane_waiting", "Queries that wait, by lane");
+    let limit = family("lane_limit", "Queries of a lane that may run at once; no series where it has no limit");
+    for lane in &snapshot.view.lanes {
+        let labels = [("lane", lane.name.clone())];
+        running.get_or_create(&labels).set(lane.running.into());
+        waiting.get_or_create(&labels).set(lane.waiting.into());
+        if let Some(most) = lane.limit {
+            limit.get_or_create(&labels).set(most.into());
         }
     }
 }
@@ -496,6 +512,7 @@ mod tests {
             Lately { queries: 9, q_error_p50: 1.2, q_error_p90: 2.0, coverage_p90: 0.9, bias: 1.0, drifted: false };
         snapshot.view.model = Some(ModelView { id: ModelId(1), corrected: 3, lately: Some(record) });
         snapshot.view.routing.mode = Mode::Shadow;
+        snapshot.view.lanes[0].limit = Some(3);
         snapshot.view.burn = Rates { short: Some(0.5), long: Some(0.5) };
         let text = metrics.text(Some(&snapshot));
         let mut table = String::from("| metric | type | labels | what it is |\n|---|---|---|---|\n");

@@ -212,6 +212,7 @@ fn differences(old: &punctual_core::Policy, new: &punctual_core::Policy) -> Vec<
                 keys.extend(scaling.keys().filter(differs).map(|key| format!("scaling.{key}")));
             }
             ("classes", ..) => keys.push("class".to_owned()),
+            ("lanes", ..) => keys.push("lanes".to_owned()),
             ("min_modelled", ..) => keys.push("prediction.min_modelled".to_owned()),
             (key, ..) => keys.push(format!("policy.{key}")),
         }

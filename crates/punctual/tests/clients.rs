@@ -1,5 +1,7 @@
 //! Real clients through the gateway, in front of a real engine: they get what the engine gives directly.
 
+#![cfg(feature = "embedded")]
+
 mod served;
 
 use std::collections::BTreeMap;

@@ -173,6 +173,30 @@ async fn a_start_where_nothing_answers_is_cleaned_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_start_where_something_listens_and_never_answers_is_cleaned_up() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address");
+    let otherwise = format!("start() {{ echo {address}; }}");
+    let warehouse = Warehouse::new(&otherwise);
+    let brief = "connect_within = \"1s\"\n".to_owned();
+    let served = Served::start(&(brief + &warehouse.configuration("start_within = \"1s\"")));
+    let calls = warehouse.wait_for_calls(3);
+    assert!(calls[1].starts_with("stop a 0") && calls[2].starts_with("start a 1"), "{calls:?}");
+    let (status, log, _) = served.stop();
+    assert!(status.success() && log.contains(&format!("nothing answers at {address} within 1s")), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_that_hangs_does_not_hold_up_a_shutdown_beyond_its_limit_and_is_told() {
+    let warehouse = Warehouse::new("if [ \"$1\" = stop ]; then sleep 1000; fi");
+    let served = Served::start_to_stop_within("1s", &warehouse.configuration(""));
+    served.wait_ready();
+    let (_, log, _) = served.stop();
+    let told = "it may run on and cost money: the gateway has ended before its stop has";
+    assert_eq!(log.matches(told).count(), 1, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_two_answers_the_last_counts_and_a_client_hears_why_there_is_no_cluster() {
     let twice = "once() {\n    echo 127.0.0.1:1\n    start\n}\nif [ \"$1\" = start ]; then once; exit; fi";
     let warehouse = Warehouse::new(twice);

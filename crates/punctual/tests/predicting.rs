@@ -4,6 +4,7 @@
 mod common;
 mod served;
 
+#[cfg(feature = "embedded")]
 use std::path::Path;
 use std::sync::Arc;
 

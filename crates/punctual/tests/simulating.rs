@@ -83,9 +83,35 @@ fn a_configuration_brings_its_clusters_classes_and_policy() {
     let found = json(dir.path(), &[&SMALL[..], &["--config", "p.toml"]].concat());
     assert_eq!(found["clusters"], serde_json::json!([8, 16]));
     assert_eq!(found["policies"][0]["policy"], "round_robin");
+    // Where routing is only watched, it is the baseline that routes; what is asked for acts.
+    std::fs::write(dir.path().join("p.toml"), config.replace("[policy]\n", "[policy]\nrouting_mode = \"shadow\"\n"))
+        .expect("a file");
+    let watched = json(dir.path(), &[&SMALL[..], &["--config", "p.toml", "--compare", "round_robin"]].concat());
+    let name = |at: usize| watched["policies"][at]["policy"].clone();
+    assert_eq!((name(0), name(1)), ("least_outstanding".into(), "round_robin".into()));
+    assert_eq!(watched["policies"][1]["cost"], found["policies"][0]["cost"]);
     std::fs::write(dir.path().join("p.toml"), "[polcy]\n").expect("a file");
     let (code, _, err) = simulate(dir.path(), &[&SMALL[..], &["--config", "p.toml"]].concat());
     assert!(code == Some(2) && err.contains("polcy"), "{err}");
+}
+
+#[test]
+fn starts_take_their_time_and_fail_and_clusters_are_lost() {
+    let dir = here();
+    let burst = ["--workload", "phased:0.05@10m,0.6@20m", "--for", "40m", "--clusters", "8", "--seeds", "3"];
+    let grow = ["--scaling", "queue_depth:horizontal", "--start-takes", "60s..2m"];
+    let with = |more: &[&str]| json(dir.path(), &[&burst[..], &grow, more].concat())["policies"][0].clone();
+    let number = |of: &Value, key: &str| of[key]["mean"].as_f64().expect("a number");
+    let (well, failing) = (with(&[]), with(&["--start-fails", "0.7"]));
+    assert_eq!((number(&well, "failed_starts"), number(&well, "lost_clusters")), (0.0, 0.0));
+    assert!(number(&failing, "failed_starts") > 0.5 && number(&well, "starts") > 0.5, "{failing:#}");
+    assert!(number(&failing, "violation_rate") >= number(&well, "violation_rate"), "{failing:#} {well:#}");
+    let lost = with(&["--lost-after", "5m"]);
+    assert!(number(&lost, "lost_clusters") > 1.0 && lost["ended"]["lost"].as_f64() > Some(0.0), "{lost:#}");
+    // Nothing that is asked for comes up, and every query has its end.
+    let none = with(&["--start-fails", "1"]);
+    assert!(number(&none, "cluster_hours") < number(&well, "cluster_hours"));
+    assert_eq!(number(&none, "unit_hours"), 8.0 * number(&none, "cluster_hours"), "only the first is ever there");
 }
 
 #[test]
@@ -94,12 +120,17 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
     std::fs::create_dir(dir.path().join("empty")).expect("a directory");
     std::fs::write(dir.path().join("m.model"), "no model").expect("a file");
     let workload: &[&str] = &["--workload", "poisson:0.1"];
-    let refused: [(&[&str], i32, &str); 13] = [
+    json(dir.path(), &[workload, &["--for", "1m", "--seeds", "1", "--record", "one"]].concat());
+    let refused: [(&[&str], i32, &str); 17] = [
+        (&[workload, &["--start-takes", "90s..45s"]].concat(), 2, "the shorter duration first"),
+        (&[workload, &["--start-fails", "7"]].concat(), 2, "from 0 to 1"),
+        (&[workload, &["--lost-after", "0s"]].concat(), 2, "is no duration"),
         (&["--policy", "slo"], 2, "--trace"),
         (&["--workload", "poison:1"], 2, "did you mean \"poisson\"?"),
         (&["--trace", "h", "--workload", "day"], 2, "cannot be used with"),
         (&["--trace", "nowhere"], 1, "nowhere"),
         (&["--trace", "empty"], 1, "no history in empty"),
+        (&["--trace", "one", "--only", "x*"], 1, "one holds no query that ran on a cluster called x*"),
         (&[workload, &["--policy", "round_robbin"]].concat(), 2, "did you mean \"round_robin\"?"),
         (&[workload, &["--compare", "p2c,,slo"]].concat(), 2, "there is no policy \"\""),
         (&[workload, &["--clusters", "16,0"]].concat(), 2, "\"0\" is no size"),
@@ -125,10 +156,74 @@ fn odd_cases_have_results_and_say_what_is_odd() {
     let (code, out, err) = simulate(dir.path(), &[&short[..], &["--policy", "slo"]].concat());
     assert!(code == Some(0) && err.contains("without --model"), "{err}");
     assert!(out.contains("One seed: no intervals."), "{out}");
+    // A fleet of none that nothing makes larger.
+    std::fs::write(
+        dir.path().join("none.toml"),
+        "[[cluster]]\nname = \"a\"\nkind = \"simulated\"\nkeep = \"scaled\"\n",
+    )
+    .expect("a file");
+    let (code, out, err) = simulate(dir.path(), &[&short[..], &["--config", "none.toml"]].concat());
+    assert!(code == Some(0) && out.contains("refused") && out.contains(" 0.00 ") && !out.contains("-0.0"), "{out}");
+    assert!(err.contains("no cluster is there at the start"), "{err}");
     // All at one instant, and none at all.
     let burst =
         json(dir.path(), &["--workload", "poisson:10", "--for", "100s", "--compress", "1000000", "--seeds", "1"]);
     assert!(burst["queries"].as_f64().is_some_and(|queries| queries > 900.0));
     let none = json(dir.path(), &["--workload", "poisson:0.000001", "--for", "1s", "--seeds", "2"]);
     assert_eq!((none["queries"].as_f64(), &none["policies"][0]["violation_rate"]), (Some(0.0), &Value::Null));
+}
+
+/// Queries that take ten seconds alone. All of those of a busy time ran on one of two clusters.
+fn imported(dir: &Path) {
+    let mut csv = "query,cluster,size,arrival,latency\n".to_owned();
+    let mut row = |cluster: &str, at: u32, latency: u32| {
+        let at = format!("2026-01-05T{:02}:{:02}:{:02}Z", 9 + at / 3_600, at / 60 % 60, at % 60);
+        csv += &format!("q1,{cluster},4,{at},{latency}\n");
+    };
+    (0..5).for_each(|calm| row("a", 70 * calm, 10));
+    row("b", 340, 10);
+    (0..90).for_each(|busy| row("a", 420 + 6 * busy, 100));
+    std::fs::write(dir.join("log.csv"), csv).expect("a file");
+    let map = "fingerprint=query,cluster=cluster,cluster_size=size,arrival=arrival,latency=latency:s";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command.current_dir(dir).args(["import", "csv", "log.csv", "-o", "h", "--map", map]);
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn in_the_shadow_of_a_history_it_is_said_what_would_have_changed() {
+    let dir = here();
+    imported(dir.path());
+    let shadow = ["--trace", "h", "--shadow", "--slo", "30s", "--seeds", "2", "--policy", "round_robin"];
+    let grow = ["--scaling", "observed:horizontal", "--start-takes", "30s"];
+    let found = json(dir.path(), &[&shadow[..], &grow].concat());
+    assert_eq!(found["clusters"], serde_json::json!([4, 4]), "those of the history");
+    let (policy, changed) = (&found["policies"][0], &found["policies"][0]["shadow"]);
+    let number = |value: &Value| value.as_f64().expect("a number");
+    assert!((number(&changed["recorded"]["violation_rate"]) - 90.0 / 96.0).abs() < 1e-9);
+    // A minute for each that was alone, then from the first of the busy time to the end of the last.
+    let awake = 5.0 * 60.0 + (6.0 * 89.0 + 100.0) + 60.0;
+    let dollars = 4.0 * 0.375 * awake / 3_600.0;
+    assert!((number(&changed["recorded"]["cost"]) - dollars).abs() < 1e-9, "{changed:#}");
+    let (before, after) =
+        (number(&changed["as_it_was"]["violation_rate"]["mean"]), number(&policy["violation_rate"]["mean"]));
+    assert!(before > 0.5 && after < before, "{before} then {after}");
+    let moved = &changed["moved"];
+    assert!(number(&moved["queries"]) > 30.0 && moved["of"] == 96 && number(&moved["saved"]) > 30.0, "{moved:#}");
+    assert_eq!((&moved["ways"][0]["from"], &moved["ways"][0]["to"]), (&"a".into(), &"b".into()));
+    assert_eq!(
+        (&moved["first"][0]["at"], &moved["first"][0]["recorded_s"]),
+        (&"2026-01-05 09:01:10".into(), &10.0.into())
+    );
+    let first = &changed["actions"][0];
+    assert!(first["at"].as_str().is_some_and(|at| at.starts_with("2026-01-05 09:")), "{first}");
+    assert!(first["what"].as_str().is_some_and(|what| what.starts_with("start size4-2 of size 4")), "{first}");
+    assert!(first["because"].as_str().is_some_and(|because| because.contains("are late")), "{first}");
+
+    let (_, text, err) = simulate(dir.path(), &shadow);
+    assert!(text.contains("what would have changed") && text.contains("a -> b"), "{text}");
+    assert!(err.contains("--scaling combined says what would be"), "{err}");
+    let (code, _, err) = simulate(dir.path(), &["--workload", "poisson:0.1", "--shadow"]);
+    assert!(code == Some(2) && err.contains("cannot be used with"), "{err}");
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_core::dispatcher::Dispatcher;
 use punctual_core::event::{Command, Event};
+use punctual_core::math;
 use punctual_core::policy::Policy;
 use punctual_core::query::Ended;
 use punctual_core::tally::Tally;
@@ -54,8 +55,7 @@ impl ClassOutcome {
     /// The latency that the share `q` of the finished queries does not exceed: exact, by nearest rank. None if none
     /// finished.
     pub fn quantile(&self, q: f64) -> Option<Span> {
-        let rank = (q.clamp(0.0, 1.0) * self.latencies.len() as f64).ceil() as usize;
-        self.latencies.get(rank.max(1) - 1).copied()
+        math::nearest_ranks(&self.latencies, [q]).map(|[latency]| latency)
     }
 
     /// The mean latency of the finished queries; None if none finished.

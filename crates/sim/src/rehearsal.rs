@@ -7,8 +7,9 @@
 //!   0 ── start-up of the clusters that are there from the start ──▶ first arrival ─────────▶ last end
 //! ```
 //!
-//! Clusters take as long to start as the rules of scaling expect; those that are there from the start have started when
-//! the first query comes. Times in what comes of it count from that moment.
+//! Clusters take as long to start as the rules of scaling expect, unless [`Troubles`] say otherwise; those that are there
+//! from the start have started when the first query comes, whatever the troubles. Times in what comes of it count from that
+//! moment.
 //!
 //! Open loop, queries come when the workload says. Closed loop, so many clients each send their next query, in the order
 //! of the workload, when their last has ended.
@@ -18,8 +19,9 @@ use std::sync::Arc;
 
 use punctual_core::cluster::Spec;
 use punctual_core::dispatcher::Dispatcher;
-use punctual_core::event::{Command, Event};
+use punctual_core::event::{Command, Event, LossCause};
 use punctual_core::id::{ClusterId, ModelId, Units};
+use punctual_core::math;
 use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::predict::model::Model;
@@ -51,6 +53,19 @@ pub struct Rehearsal {
     pub make: Make,
     /// How many clients there are; None: open loop.
     pub clients: Option<usize>,
+    /// What goes wrong.
+    pub troubles: Troubles,
+}
+
+/// What goes wrong with clusters. The default is nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Troubles {
+    /// A start takes from the first to the second, uniformly. None: as long as the rules of scaling expect.
+    pub starts_take: Option<(Span, Span)>,
+    /// The share of starts that fail, after the time that they take.
+    pub starts_fail: f64,
+    /// How long a cluster lives once it is ready, exponential with this mean. None: until it is stopped.
+    pub lost_after: Option<Span>,
 }
 
 /// What came of it.
@@ -68,6 +83,10 @@ pub struct Rehearsed {
     pub scaled: Vec<Scaled>,
     /// How predictions turned out; None if nothing was predicted.
     pub foresight: Option<Foresight>,
+    /// Starts that failed.
+    pub failed_starts: usize,
+    /// Clusters that were there and were lost.
+    pub lost: usize,
 }
 
 /// A start of a cluster, and what became of it.
@@ -128,12 +147,18 @@ impl Rehearsal {
 
     /// When the first query can come: everything that is there from the start is ready by then.
     fn start(&self) -> Time {
-        Time::ZERO + self.policy.scaling.start_takes + Span::from_secs(1)
+        Time::ZERO + self.starts_take().0 + Span::from_secs(1)
+    }
+
+    /// The least and the most time of a start.
+    fn starts_take(&self) -> (Span, Span) {
+        let expected = self.policy.scaling.start_takes;
+        self.troubles.starts_take.unwrap_or((expected, expected))
     }
 
     fn dispatcher(&self) -> Dispatcher {
         let mut policy = self.policy.clone();
-        policy.start_limit = policy.start_limit.max(policy.scaling.start_takes.times(2));
+        policy.start_limit = policy.start_limit.max(self.starts_take().1.times(2));
         let mut dispatcher = Dispatcher::new(self.seed, policy);
         if let Some(model) = &self.model {
             dispatcher.provide(MODEL, model.clone());
@@ -145,7 +170,15 @@ impl Rehearsal {
         let adopted = self.model.is_some().then_some(Event::ModelAdopted(MODEL));
         let wanted = self.fleet.iter().cloned().map(Event::ClusterWanted);
         let script = adopted.into_iter().chain(wanted).map(|event| (Time::ZERO, event)).collect();
-        let conditions = Conditions { start_least: self.policy.scaling.start_takes, ..Conditions::default() };
+        let (least, most) = self.starts_take();
+        let conditions = Conditions {
+            start_least: least,
+            start_spread: most - least,
+            start_failures: self.troubles.starts_fail,
+            starts_spared_until: self.start(),
+            life: self.troubles.lost_after,
+            ..Conditions::default()
+        };
         World::new(self.seed, conditions, script).of(self.make.clone())
     }
 
@@ -169,12 +202,19 @@ struct Gathered {
     /// Of the clusters that are not gone, where among the lives.
     open: BTreeMap<ClusterId, usize>,
     scaled: Vec<Scaled>,
+    failed_starts: usize,
+    lost: usize,
 }
 
 impl Gathered {
     fn take(&mut self, step: &Step<'_>) {
         self.tracker.take(step);
         self.steps += 1;
+        match step.event {
+            Event::ClusterLost { cause: LossCause::StartFailed, .. } => self.failed_starts += 1,
+            Event::ClusterLost { .. } => self.lost += 1,
+            _ => {}
+        }
         match step.event {
             Event::ClusterReady { cluster, .. } => {
                 if let Some(life) = self.life(cluster) {
@@ -204,24 +244,12 @@ impl Gathered {
                 _ => {}
             }
         }
-        if step.dispatcher.scaled().next_back().is_some_and(|last| last.at == step.now) {
-            self.decisions(step);
-        }
+        let room = SCALED_KEPT - self.scaled.len();
+        self.scaled.extend(step.scaled().into_iter().take(room).cloned());
     }
 
     fn life(&mut self, cluster: ClusterId) -> Option<&mut Life> {
         self.open.get(&cluster).and_then(|at| self.lives.get_mut(*at))
-    }
-
-    /// What was decided since the last look; of this instant, what has not been taken already.
-    fn decisions(&mut self, step: &Step<'_>) {
-        let room = SCALED_KEPT - self.scaled.len();
-        let known = self.scaled.iter().rev().take_while(|scaled| scaled.at == step.now).count();
-        let since = self.scaled.last().map(|last| last.at);
-        let log = || step.dispatcher.scaled();
-        let now = log().filter(|scaled| scaled.at == step.now).skip(known);
-        let before = log().filter(|scaled| scaled.at < step.now && since.is_none_or(|since| scaled.at > since));
-        self.scaled.extend(before.chain(now).take(room).cloned());
     }
 
     fn rehearsed(self, dispatcher: &Dispatcher, now: Time, start: Time, minimum: Span) -> Rehearsed {
@@ -240,7 +268,8 @@ impl Gathered {
         for one in &mut scaled {
             one.at = moved(one.at);
         }
-        Rehearsed { outcome, lasted: end.since(start), ended, lives, scaled, foresight }
+        let (failed_starts, lost) = (self.failed_starts, self.lost);
+        Rehearsed { outcome, lasted: end.since(start), ended, lives, scaled, foresight, failed_starts, lost }
     }
 }
 
@@ -252,8 +281,10 @@ impl Rehearsed {
             Some(ready) => life.gone.unwrap_or(end).min(end).since(ready).secs_f64() / 3_600.0,
             None => 0.0,
         };
-        let clusters = self.lives.iter().map(hours).sum();
-        [clusters, self.lives.iter().map(|life| hours(life) * f64::from(life.units.0)).sum()]
+        // From zero: the sum of nothing is otherwise −0.
+        self.lives.iter().fold([0.0, 0.0], |[clusters, units], life| {
+            [clusters + hours(life), units + hours(life) * f64::from(life.units.0)]
+        })
     }
 
     /// Starts and stops that scaling decided and carried out.
@@ -279,14 +310,10 @@ impl Foresight {
             values.sort_by(f64::total_cmp);
             values
         };
-        let quantile = |values: &[f64], share: f64| {
-            let rank = (values.len() as f64 * share).ceil() as usize;
-            values.get(rank.max(1) - 1).copied()
-        };
-        let (errors, ratios) = (sorted(|ratio| ratio.max(1.0 / ratio)), sorted(|ratio| ratio));
-        let q_error = [quantile(&errors, 0.5)?, quantile(&errors, 0.9)?];
+        let q_error = math::nearest_ranks(&sorted(|ratio| ratio.max(1.0 / ratio)), [0.5, 0.9])?;
+        let [bias] = math::nearest_ranks(&sorted(|ratio| ratio), [0.5])?;
         let coverage_p90 = judged.iter().filter(|(_, below)| *below).count() as f64 / judged.len() as f64;
-        Some(Foresight { queries: judged.len(), q_error, coverage_p90, bias: quantile(&ratios, 0.5)? })
+        Some(Foresight { queries: judged.len(), q_error, coverage_p90, bias })
     }
 }
 

@@ -6,6 +6,7 @@
 use punctual_core::dispatcher::Dispatcher;
 use punctual_core::event::{Command, Event};
 use punctual_core::policy::Policy;
+use punctual_core::scale::Scaled;
 use punctual_core::time::Time;
 
 use crate::outcome::{Outcome, Tracker};
@@ -33,6 +34,8 @@ pub struct Run<W> {
     workload: W,
     now: Time,
     commands: Vec<Command>,
+    /// Decisions about the fleet that were made at `now` and shown.
+    shown: usize,
 }
 
 /// One event and what the dispatcher made of it.
@@ -46,6 +49,17 @@ pub struct Step<'a> {
     pub commands: &'a [Command],
     /// The dispatcher after it.
     pub dispatcher: &'a Dispatcher,
+    /// How many decisions about the fleet it made, of those that it keeps the last ones.
+    scaled: usize,
+}
+
+impl Step<'_> {
+    /// What it decided about the fleet, oldest first.
+    pub fn scaled(&self) -> Vec<&Scaled> {
+        let mut scaled: Vec<&Scaled> = self.dispatcher.scaled().rev().take(self.scaled).collect();
+        scaled.reverse();
+        scaled
+    }
 }
 
 impl<W: Iterator<Item = Arrival>> Run<W> {
@@ -55,11 +69,12 @@ impl<W: Iterator<Item = Arrival>> Run<W> {
         if let Some(first) = workload.next() {
             world.expect(first);
         }
-        Run { dispatcher, world, workload, now: Time::ZERO, commands: Vec::new() }
+        Run { dispatcher, world, workload, now: Time::ZERO, commands: Vec::new(), shown: 0 }
     }
 
     /// Handles one event and carries out its commands; None when nothing is left that could happen.
     pub fn step(&mut self) -> Option<Step<'_>> {
+        let before = self.now;
         let event = self.next_event()?;
         self.commands.clear();
         self.dispatcher.handle(self.now, event.clone(), &mut self.commands);
@@ -71,7 +86,10 @@ impl<W: Iterator<Item = Arrival>> Run<W> {
             }
             self.world.carry_out(command, self.now);
         }
-        Some(Step { now: self.now, event, commands: &self.commands, dispatcher: &self.dispatcher })
+        let (now, commands, dispatcher) = (self.now, &self.commands, &self.dispatcher);
+        let known = if now == before { self.shown } else { 0 };
+        self.shown = dispatcher.scaled().rev().take_while(|scaled| scaled.at == now).count();
+        Some(Step { now, event, commands, dispatcher, scaled: self.shown.saturating_sub(known) })
     }
 
     /// One more query comes, beside the workload's.

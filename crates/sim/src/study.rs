@@ -39,6 +39,10 @@ const COPIED: u64 = 1 << 63;
 /// Streams of chance for queries begin here.
 const DRAWS: u64 = 1 << 44;
 
+/// The longest that a query runs in a study, in seconds: a week. What a model says of queries that it was not trained on has
+/// no bound, and nobody waits for longer.
+const LONGEST: f64 = 7.0 * 86_400.0;
+
 /// Makes a study. `seed` is what its chance begins with.
 pub fn run(study: &Study, seed: u64) -> Answer {
     let mut before = Course::new(study, seed);
@@ -203,7 +207,7 @@ impl<'a> Course<'a> {
                 Command::Run { query, cluster } => placed.push((*query, *cluster)),
                 Command::Record(ended) => {
                     if let Some(life) = self.known.remove(&ended.query.id) {
-                        self.ends.remove(&(life.end(), ended.query.id));
+                        self.ends.remove(&(life.end, ended.query.id));
                     }
                     if let Some(late) = ended.violated.filter(|_| ended.arrived >= ready) {
                         self.counted = (self.counted.0 + u32::from(late), self.counted.1 + 1);
@@ -226,8 +230,8 @@ impl<'a> Course<'a> {
             return;
         };
         let share = 1.0 - Rng::numbered(self.seed, DRAWS.wrapping_add(query.0)).unit();
-        let life = Life { placed, prediction, since: self.now, share };
-        self.ends.insert((life.end(), query));
+        let life = Life::new(placed, prediction, self.now, share);
+        self.ends.insert((life.end, query));
         self.known.insert(query, life);
     }
 
@@ -235,9 +239,9 @@ impl<'a> Course<'a> {
     fn put_off(&mut self, cluster: ClusterId) {
         for (query, _, prediction) in self.dispatcher.outlooks(cluster) {
             let Some(life) = self.known.get_mut(&query).filter(|life| life.prediction != prediction) else { continue };
-            self.ends.remove(&(life.end(), query));
+            self.ends.remove(&(life.end, query));
             life.go_on(self.now, prediction);
-            self.ends.insert((life.end(), query));
+            self.ends.insert((life.end, query));
         }
     }
 }
@@ -250,31 +254,27 @@ impl<'a> Course<'a> {
 struct Life {
     placed: Time,
     prediction: Prediction,
-    /// Since when that is what is expected of it.
-    since: Time,
-    /// The chance of still running at its end, given that it ran at `since`.
+    /// The chance that it runs for longer than it had when that was expected of it, by that.
+    tail: f64,
+    /// The chance of still running at its end, given that it ran then.
     share: f64,
+    end: Time,
 }
 
 impl Life {
-    /// The chance that it runs longer than until then.
-    fn tail(&self, at: Time) -> f64 {
-        self.prediction.tail(at.since(self.placed).secs_f64())
+    fn new(placed: Time, prediction: Prediction, since: Time, share: f64) -> Life {
+        let tail = prediction.tail(since.since(placed).secs_f64());
+        let takes = prediction.exceeded_by(tail * share).min(LONGEST);
+        let end = since.max(placed + Span::from_secs_f64(takes));
+        Life { placed, prediction, tail, share, end }
     }
 
     /// Something else is expected of it from now on.
     fn go_on(&mut self, now: Time, prediction: Prediction) {
-        let survived = self.tail(now) / self.tail(self.since);
+        let survived = self.prediction.tail(now.since(self.placed).secs_f64()) / self.tail;
         // Far beyond what was thought possible nothing can be told: it is as likely to end as before.
-        if survived > 0.0 {
-            self.share = (self.share / survived).min(1.0);
-        }
-        (self.since, self.prediction) = (now, prediction);
-    }
-
-    fn end(&self) -> Time {
-        let end = self.prediction.exceeded_by(self.tail(self.since) * self.share);
-        self.since.max(self.placed + Span::from_secs_f64(end))
+        let share = if survived > 0.0 { (self.share / survived).min(1.0) } else { self.share };
+        *self = Life::new(self.placed, prediction, now, share);
     }
 }
 
@@ -391,6 +391,22 @@ mod tests {
         assert_eq!(beside.prospects[0], instead.prospects[0]);
         // Four units in the place of four are fewer than eight.
         assert!(instead.prospects[1].late_share > beside.prospects[1].late_share + 0.1, "{instead:?} {beside:?}");
+    }
+
+    #[test]
+    fn predictions_without_bound_have_an_end() {
+        let mut stage = Stage { spreads: [9.0; 4], ..Stage::default() };
+        stage.trees.start = 300.0;
+        let weights = vec![0.0; Layout::of(Shape { known: 0, hidden: 16 }).total()];
+        let parts = Parts { stage, known: Vec::new(), hidden: 16, weights, spread_scales: [1.0; 2] };
+        let mut study = study(30, rules());
+        study.fork.provide(ModelId(2), Arc::new(Model::new(parts).expect("sound parts")));
+        let mut commands = Vec::new();
+        study.fork.handle(study.at, Event::ModelAdopted(ModelId(2)), &mut commands);
+        // One that starts and never will: it fails and is tried again for as long as time goes on.
+        study.fork.handle(study.at, Event::ClusterWanted(offer(4)), &mut commands);
+        let most = 30.0 * 86_400.0 / 3_600.0 * 100.0;
+        assert!(run(&study, 1).prospects.iter().all(|prospect| prospect.cost < most));
     }
 
     #[test]

@@ -72,6 +72,7 @@ impl Nonsense {
             min_modelled: self.limit(),
             max_clusters: self.one_of(&[0, 1, 5]),
             scaling: Scaling::default(),
+            ..Policy::default()
         }
     }
 

@@ -17,7 +17,7 @@ fn everything_that_must_hold_holds_in_thousands_of_random_scenarios() {
 }
 
 /// Every kind of event, command, reason and end.
-const KINDS: [&str; 46] = [
+const KINDS: [&str; 64] = [
     "Abandon: ClusterLost",
     "Abandon: DrainEnded",
     "Abandon: WillNotStop",
@@ -51,19 +51,37 @@ const KINDS: [&str; 46] = [
     "Refuse: NotItsTurn",
     "Refuse: ShuttingDown",
     "Refuse: WaitedTooLong",
-    "Refuse: WaitingFull",
+    "Refuse: Full",
+    "Refuse: Full, class",
+    "Refuse: Full, lane",
+    "Refuse: TooLate",
     "Run",
+    "ScalingWanted",
     "SessionEnded",
     "ShutdownWanted",
     "Start",
     "Stop",
     "Stop by force",
+    "Study",
+    "StudyDone",
     "Woke",
     "cancelled",
     "failed",
     "finished",
     "lost",
     "refused",
+    "scaling: MostClusters",
+    "scaling: MostPerHour",
+    "scaling: NothingBetter",
+    "scaling: Stale",
+    "scaling: start another",
+    "scaling: start from nothing",
+    "scaling: start the best",
+    "scaling: stop, idle",
+    "scaling: stop, replaced",
+    "scaling: study",
+    "scaling: would start",
+    "scaling: would stop",
 ];
 
 #[test]

@@ -4,7 +4,7 @@
 //! what would happen, with whatever chance there is in it; and neither the router's memory, nor the model, nor any count
 //! has noticed.
 
-use super::{Decision, Dispatcher};
+use super::{Decision, Dispatcher, Queued, WaitsFor};
 use crate::event::{Command, Event, Refusal};
 use crate::id::QueryId;
 use crate::query::Query;
@@ -24,11 +24,8 @@ pub struct Considered {
 pub enum Verdict {
     /// It would run at once, by this decision.
     Run(Box<Decision>),
-    /// It would wait, with so many before it.
-    Wait {
-        /// Queries of its kind that wait already.
-        ahead: usize,
-    },
+    /// It would wait.
+    Wait(Queued),
     /// It would not be run.
     Refuse(Refusal),
 }
@@ -38,10 +35,10 @@ impl Dispatcher {
     /// for want of a cheaper copy that this takes the dispatcher for itself.
     pub fn consider(&mut self, now: Time, query: Query) -> Considered {
         let id = query.id;
-        // The evidence of others is of no use to the copy, and is most of what there is to copy.
-        let kept = std::mem::take(&mut self.decisions);
+        // The evidence of others is of no use to the copy, nor what came for studies; and both are much to copy.
+        let kept = (std::mem::take(&mut self.decisions), std::mem::take(&mut self.scaler.window.arrivals));
         let mut copy = self.clone();
-        self.decisions = kept;
+        (self.decisions, self.scaler.window.arrivals) = kept;
         copy.policy.decisions_kept = 1_000;
         let mut commands = Vec::new();
         copy.handle(now, Event::Arrived(query), &mut commands);
@@ -59,8 +56,8 @@ impl Dispatcher {
             (Some(decision), _) => Verdict::Run(Box::new(decision.clone())),
             (None, Some(because)) => Verdict::Refuse(because),
             (None, None) => {
-                let queue = copy.waiting.iter().find(|queue| queue.values().any(|waiting| *waiting == id));
-                Verdict::Wait { ahead: queue.map_or(0, |queue| queue.len().saturating_sub(1)) }
+                let unknown = Queued { because: WaitsFor::Cluster, ahead: 0, expected: None };
+                Verdict::Wait(copy.queued(id).unwrap_or(unknown))
             }
         };
         Considered { verdict, starts }
@@ -76,8 +73,10 @@ impl Dispatcher {
 mod tests {
     use super::*;
     use crate::admit::claim::Claim;
+    use crate::admit::lanes::OPEN;
     use crate::class::DEFAULT;
     use crate::dispatcher::predicting::tests::{Bench, plain};
+    use crate::event::Full;
     use crate::fingerprint::Fingerprint;
     use crate::id::SessionId;
     use crate::policy::Policy;
@@ -116,9 +115,10 @@ mod tests {
                 assert_eq!(Some(&*told), bench.dispatcher.decisions.back(), "{routing}");
             }
             let told = considers(&mut bench, 9);
-            assert_eq!(told, Considered { verdict: Verdict::Wait { ahead: 0 }, starts: Vec::new() });
+            let queued = Queued { because: WaitsFor::Cluster, ahead: 0, expected: None };
+            assert_eq!(told, Considered { verdict: Verdict::Wait(queued), starts: Vec::new() });
             bench.does(Event::Arrived(query(9)));
-            assert_eq!(considers(&mut bench, 10).verdict, Verdict::Wait { ahead: 1 });
+            assert_eq!(considers(&mut bench, 10).verdict, Verdict::Wait(Queued { ahead: 1, ..queued }));
         }
     }
 
@@ -130,7 +130,10 @@ mod tests {
             assert!(matches!(told.verdict, Verdict::Run(_)), "{told:?}");
             bench.does(Event::Arrived(query(number)));
         }
-        assert_eq!(considers(&mut bench, 9).verdict, Verdict::Refuse(Refusal::WaitingFull { limit: 0 }));
+        assert_eq!(
+            considers(&mut bench, 9).verdict,
+            Verdict::Refuse(Refusal::Full { of: Full::Gateway, lane: OPEN, limit: 0, wait: None })
+        );
         let mut empty = Dispatcher::new(1, Policy::default());
         assert_eq!(empty.consider(Time::ZERO, query(1)).verdict, Verdict::Refuse(Refusal::NoCluster));
         bench.does(Event::ShutdownWanted { within: Span::from_secs(9) });

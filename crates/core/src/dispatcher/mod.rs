@@ -14,6 +14,7 @@
 //! unknown query, a stale generation) is counted and left alone. Every collection is bounded: waiting queries by
 //! [`Policy::max_waiting`], running ones and pins by the clusters' seats, timers by one for each of those.
 
+mod admitting;
 mod clusters;
 mod considering;
 mod predicting;
@@ -28,17 +29,24 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use crate::admit::counts::{Counts, Ticket};
+use crate::admit::queue::Queues;
+use crate::admit::usage::Accounts;
 use crate::class;
 use crate::cluster::{Cluster, Phase, Seat};
 use crate::event::{Command, Event};
+use crate::fingerprint::Fingerprint;
 use crate::id::{ClassId, ClusterId, Generation, QueryId, SessionId};
 use crate::policy::Policy;
+use crate::predict::recent::Recent;
 use crate::query::{Predicted, Query};
 use crate::rng::{Rng, Stream};
 use crate::route::{Alternative, Candidate, Router, Trial, Verdicts, Why};
 use crate::tally::Tally;
 use crate::time::{Span, Time};
 
+pub(crate) use admitting::{Admission, Pace};
+pub use admitting::{Queued, WaitsFor};
 pub use considering::{Considered, Verdict};
 pub(crate) use predicting::{Expected, Predicting};
 pub use scaling::{SCALED_KEPT, Study};
@@ -59,8 +67,22 @@ pub struct Dispatcher {
     pub(crate) retired: VecDeque<Retired>,
     pub(crate) retired_cost: f64,
     pub(crate) live: BTreeMap<QueryId, Live>,
-    /// Waiting queries by kind of seat, in the order of their arrival.
-    pub(crate) waiting: [BTreeMap<u64, QueryId>; 2],
+    /// Control queries that wait, in the order of their arrival.
+    pub(crate) control: BTreeMap<u64, QueryId>,
+    /// Other queries that wait.
+    pub(crate) queues: Queues,
+    /// Those that a cluster has turned away and that wait again, in the order of their arrival.
+    pub(crate) again: BTreeMap<u64, QueryId>,
+    /// How many run, by class and lane.
+    pub(crate) counts: Counts,
+    /// What users have used lately.
+    pub(crate) accounts: Accounts,
+    /// Waiting queries whose lane goes by what is foreseen of their shape.
+    pub(crate) foreseen: BTreeMap<Fingerprint, BTreeSet<QueryId>>,
+    /// How fast lanes get on.
+    pub(crate) paces: Vec<Pace>,
+    /// Where texts ran last.
+    warm: Recent<u64, ClusterId>,
     pub(crate) sessions: BTreeMap<SessionId, Hold>,
     pub(crate) timers: BTreeSet<(Time, Due)>,
     pub(crate) tallies: Vec<Tally>,
@@ -99,6 +121,8 @@ pub(crate) struct Live {
     pub(crate) tried: Vec<(ClusterId, Generation)>,
     /// What is expected of it where it runs.
     pub(crate) expected: Option<Expected>,
+    /// Its priority and lane, and what it counts as.
+    pub(crate) admission: Admission,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,6 +152,8 @@ pub(crate) struct Pin {
     pub(crate) since: Time,
     /// When it ends for want of queries; None while one runs.
     pub(crate) idle_until: Option<Time>,
+    /// What it counts as, while no query of its session runs.
+    pub(crate) ticket: Option<Ticket>,
 }
 
 /// A decision with its evidence: the clusters as the policy saw them.
@@ -176,7 +202,14 @@ impl Dispatcher {
             retired: VecDeque::new(),
             retired_cost: 0.0,
             live: BTreeMap::new(),
-            waiting: [BTreeMap::new(), BTreeMap::new()],
+            control: BTreeMap::new(),
+            queues: Queues::default(),
+            again: BTreeMap::new(),
+            counts: Counts::default(),
+            accounts: Accounts::default(),
+            foreseen: BTreeMap::new(),
+            paces: Vec::new(),
+            warm: Recent::default(),
             sessions: BTreeMap::new(),
             timers: BTreeSet::new(),
             decisions: VecDeque::new(),
@@ -228,7 +261,7 @@ impl Dispatcher {
 
     /// When [`Event::Woke`] is due at the latest; None if only another event can change anything.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.timers.first().map(|(at, _)| *at)
+        self.timers.first().map(|(at, _)| *at).filter(|at| *at < Time::MAX)
     }
 
     /// The policy in force.
@@ -278,7 +311,7 @@ impl Dispatcher {
             decision.class = renumbered[decision.class.0 as usize];
         }
         self.kept_over = KeptOver {
-            waiting: self.waiting.iter().map(BTreeMap::len).max().unwrap_or(0),
+            waiting: (self.queues.len() + self.again.len()).max(self.control.len()),
             control: self.clusters.values().map(|cluster| cluster.taken(Seat::Control)).max().unwrap_or(0),
             clusters: self.clusters.len(),
         };
@@ -290,6 +323,7 @@ impl Dispatcher {
         }
         (self.tallies, self.policy) = (tallies, policy);
         ids.iter().for_each(|id| self.set_phase_limit(*id));
+        self.readmit(|class| renumbered.get(class.0 as usize).copied().unwrap_or(class::DEFAULT));
         while self.decisions.len() > self.policy.decisions_kept as usize {
             self.decisions.pop_front();
         }

@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::weighing::{Standing, by_stage, predicted};
+use super::weighing::{Standing, predicted};
 use super::{Dispatcher, Live, LiveState};
 use crate::class;
 use crate::id::{ClusterId, ModelId, QueryId, Units};
 use crate::predict::correction::Corrections;
-use crate::predict::distribution::Prediction;
+use crate::predict::distribution::{Prediction, Z90};
 use crate::predict::model::Model;
 use crate::predict::predictor::{Look, Predictor, Profile};
 use crate::predict::record::Record;
@@ -79,6 +79,12 @@ impl Spare {
     pub(super) fn renew(&mut self, model: &Model, of: QueryId, look: impl FnOnce(&mut Look)) {
         look(self.look.get_or_insert_with(|| Look::new(model)));
         self.of = Some(of);
+    }
+
+    /// What Stage says of a query alone on a size.
+    pub(super) fn by_stage(&mut self, model: &Model, query: &Profile, size: Units) -> Prediction {
+        let alone = self.look.get_or_insert_with(|| Look::new(model)).alone_on(model, query, size);
+        Prediction::new(alone.ln, Z90 * alone.spread)
     }
 
     /// True if the last look was for this query, on this cluster among others, and nothing has happened since.
@@ -237,7 +243,7 @@ impl Predicting {
         (on, size): (ClusterId, Units),
         least: Span,
     ) -> Option<Expected> {
-        let alone = by_stage(model, query, size);
+        let alone = self.spare.by_stage(model, query, size);
         let followed = alone.upper() >= least.secs_f64();
         let by_model = if followed {
             if !self.spare.is_of(now, query.id, on) {

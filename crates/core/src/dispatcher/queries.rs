@@ -1,9 +1,10 @@
 //! The way of a query: it arrives, waits, is placed, and ends exactly once.
 
 use super::{CancelSent, Decision, Dispatcher, Due, Hold, Live, LiveState, Pin, seat_of};
+use crate::admit::lanes::OPEN;
 use crate::class;
 use crate::cluster::{Phase, Seat};
-use crate::event::{Abandoned, Command, LossCause, Outcome, PinEnd, Refusal};
+use crate::event::{Abandoned, Command, Full, LossCause, Outcome, PinEnd, Refusal};
 use crate::id::{ClusterId, QueryId, SessionId};
 use crate::query::{Ended, Query, SqlState, Status, violated};
 use crate::route::{Alternative, Candidate, Router, Why};
@@ -38,7 +39,7 @@ impl Dispatcher {
             hold.query = Some(id);
         }
         self.scale_arrived(&query);
-        self.enqueue(query, seat);
+        self.enqueue(query);
         if busy {
             self.refuse(id, Refusal::NotItsTurn, commands);
         } else if let Some(pin) = pin {
@@ -54,14 +55,36 @@ impl Dispatcher {
         }
     }
 
-    /// Makes the query live and puts it at the end of its queue.
-    fn enqueue(&mut self, query: Query, seat: Seat) {
-        let (id, seq, until) = (query.id, self.next_seq, self.now + self.policy.wait_limit);
+    /// Makes the query live and puts it into its queue.
+    fn enqueue(&mut self, query: Query) {
+        let (id, seq) = (query.id, self.next_seq);
         self.next_seq += 1;
-        self.waiting[seat as usize].insert(seq, id);
+        let admission = self.admission(&query);
+        let (state, tried) = (LiveState::Waiting { until: self.now }, Vec::new());
+        self.live.insert(id, Live { query, arrived: self.now, seq, state, tried, expected: None, admission });
+        self.wait(id, false);
+    }
+
+    /// Has a live query wait: in its class's queue, or, if a cluster has turned it away, before all of those.
+    fn wait(&mut self, id: QueryId, again: bool) {
+        let until = self.may_wait_until(id);
+        let Some(live) = self.live.get_mut(&id) else { return };
+        live.state = LiveState::Waiting { until };
+        let seq = live.seq;
+        match seat_of(live.query.class) {
+            Seat::Control => drop(self.control.insert(seq, id)),
+            Seat::Slot if again => drop(self.again.insert(seq, id)),
+            Seat::Slot => self.queue(id),
+        }
         self.timers.insert((until, Due::WaitLimit(id)));
-        let state = LiveState::Waiting { until };
-        self.live.insert(id, Live { query, arrived: self.now, seq, state, tried: Vec::new(), expected: None });
+    }
+
+    /// All queries that wait.
+    pub(super) fn waiting(&self) -> Vec<QueryId> {
+        let mut waiting: Vec<QueryId> = self.control.values().chain(self.again.values()).copied().collect();
+        waiting.extend(self.queues.iter().map(|(_, query)| query));
+        waiting.sort_by_key(|id| self.live.get(id).map(|live| (seat_of(live.query.class) as usize, live.seq)));
+        waiting
     }
 
     fn refuse_if_it_cannot_wait(&mut self, id: QueryId, seat: Seat, commands: &mut Vec<Command>) {
@@ -74,19 +97,21 @@ impl Dispatcher {
             let tried = live.tried.len() as u32;
             let because = if tried == 0 { Refusal::NoCluster } else { Refusal::NoClusterCouldRun { tried } };
             self.refuse(id, because, commands);
-        } else if self.waiting[seat as usize].len() > limit as usize {
-            self.refuse(id, Refusal::WaitingFull { limit }, commands);
+        } else if seat == Seat::Slot {
+            self.refuse_what_is_too_much(id, commands);
+            self.refuse_if_late_anyway(id, commands);
+        } else if self.control.len() > limit as usize {
+            self.refuse(id, Refusal::Full { of: Full::Gateway, lane: OPEN, limit, wait: None }, commands);
         }
     }
 
     /// Refuses whatever waits once no cluster is there, nor is one coming: the last one was drained, say.
     pub(super) fn refuse_without_hope(&mut self, commands: &mut Vec<Command>) {
-        let waits = self.waiting.iter().any(|queue| !queue.is_empty());
+        let waits = self.control.len() + self.again.len() + self.queues.len() > 0;
         if !waits || self.is_any_coming() {
             return;
         }
-        let waiting: Vec<QueryId> = self.waiting.iter().flat_map(|queue| queue.values().copied()).collect();
-        for query in waiting {
+        for query in self.waiting() {
             self.refuse(query, Refusal::NoCluster, commands);
         }
     }
@@ -103,29 +128,36 @@ impl Dispatcher {
         })
     }
 
-    /// Places waiting queries, oldest first, while any cluster has room for them.
+    /// Places waiting queries while there is room: control queries, then those that a cluster has turned away, which may have
+    /// run already, then whoever's turn it is.
     pub(super) fn place_waiting(&mut self, commands: &mut Vec<Command>) {
-        for seat in [Seat::Control, Seat::Slot] {
-            let mut after = 0;
-            while let Some((&seq, &id)) = self.waiting[seat as usize].range(after..).next() {
-                after = seq + 1;
-                let Some(live) = self.live.get(&id) else { continue };
-                let fresh = live.tried.is_empty();
-                let mut open = self.open_for(live, seat);
-                let chosen = match seat {
-                    Seat::Control => Router::choose_control(&open).map(|(cluster, why)| (cluster, why, None)),
-                    Seat::Slot => self.route(id, &mut open),
-                };
-                match chosen {
-                    Some((cluster, why, instead)) => {
-                        self.place(id, cluster, Grounds { why, candidates: open, instead }, commands);
-                    }
-                    // No room anywhere; only a query that some cluster turned away may just be out of luck.
-                    None if fresh => break,
-                    None => {}
-                }
+        for id in self.control.values().copied().collect::<Vec<_>>() {
+            let Some(live) = self.live.get(&id) else { continue };
+            let (fresh, candidates) = (live.tried.is_empty(), self.open_for(live, Seat::Control));
+            match Router::choose_control(&candidates) {
+                Some((cluster, why)) => self.place(id, cluster, Grounds { why, candidates, instead: None }, commands),
+                // No room anywhere; only a query that some cluster turned away may just be out of luck.
+                None if fresh => break,
+                None => {}
             }
         }
+        for id in self.turned_away() {
+            if self.still_may_run(id) {
+                self.place_if_there_is_room(id, commands);
+            }
+        }
+        while let Some(id) = self.next_in_turn()
+            && self.place_if_there_is_room(id, commands)
+        {}
+    }
+
+    /// Places a query, if a cluster has room for it.
+    fn place_if_there_is_room(&mut self, id: QueryId, commands: &mut Vec<Command>) -> bool {
+        let Some(live) = self.live.get(&id) else { return false };
+        let mut candidates = self.open_for(live, Seat::Slot);
+        let Some((cluster, why, instead)) = self.route(id, &mut candidates) else { return false };
+        self.place(id, cluster, Grounds { why, candidates, instead }, commands);
+        true
     }
 
     /// Where a query goes, why, and what a policy on trial would have done.
@@ -141,7 +173,7 @@ impl Dispatcher {
     /// those where something will not stop, which may keep others from beginning, unless there are no other ones.
     fn open_for(&self, live: &Live, seat: Seat) -> Vec<Candidate> {
         let open = || {
-            let with_room = self.clusters.values().filter(|cluster| cluster.has_room(seat, self.policy.control_slots));
+            let with_room = self.clusters.values().filter(|cluster| self.has_room(cluster, seat));
             with_room.filter(|cluster| !live.tried.contains(&(cluster.id, cluster.generation)))
         };
         let any_calm = open().any(|cluster| cluster.doubted.is_none());
@@ -166,8 +198,10 @@ impl Dispatcher {
         let session = live.query.session;
         let seat = cluster.idle_pins.remove(&session).unwrap_or(seat_of(live.query.class));
         cluster.enter(id, seat, self.now);
+        let kept = self.sessions.get_mut(&session).and_then(|hold| hold.pin.as_mut()?.ticket.take());
         commands.push(Command::Run { query: id, cluster: to });
         self.expect(id, to, self.now);
+        self.gets_ticket(id, to, kept);
         let Some(live) = self.live.get(&id) else { return };
         self.decisions.push_back(Decision {
             at: self.now,
@@ -195,8 +229,12 @@ impl Dispatcher {
         if let Some(live) = self.live.get(&id)
             && let LiveState::Waiting { until } = live.state
         {
-            self.waiting[seat_of(live.query.class) as usize].remove(&live.seq);
+            let (class, seq) = (live.query.class, live.seq);
             self.timers.remove(&(until, Due::WaitLimit(id)));
+            match seat_of(class) {
+                Seat::Control => drop(self.control.remove(&seq)),
+                Seat::Slot => self.unqueue(id),
+            }
         }
     }
 
@@ -214,22 +252,20 @@ impl Dispatcher {
             commands.push(Command::Abandon { query: id, because });
             self.end(id, Status::Lost, Traces::default(), commands);
         } else {
-            self.wait_again(id, from, seat);
+            self.wait_again(id, from);
             self.place_waiting(commands);
             self.refuse_if_it_cannot_wait(id, seat, commands);
         }
         self.stop_if_drained(from, commands);
     }
 
-    /// Puts a query back in its old place in the queue, not to be sent to `tried` again.
-    fn wait_again(&mut self, id: QueryId, tried: ClusterId, seat: Seat) {
+    /// Has a query wait again, in its old place, not to be sent to `tried` again.
+    fn wait_again(&mut self, id: QueryId, tried: ClusterId) {
         let generation = self.clusters.get(&tried).map_or_else(Default::default, |cluster| cluster.generation);
         let Some(live) = self.live.get_mut(&id) else { return };
-        let until = live.arrived + self.policy.wait_limit;
         live.tried.push((tried, generation));
-        live.state = LiveState::Waiting { until };
-        self.waiting[seat as usize].insert(live.seq, id);
-        self.timers.insert((until, Due::WaitLimit(id)));
+        self.moved(id);
+        self.wait(id, true);
     }
 
     /// Session, seat and whether it was cancelled, of a query that runs on that cluster.
@@ -265,9 +301,10 @@ impl Dispatcher {
 
     /// Frees the seat of a running query, or leaves it to its session, which then holds the cluster.
     pub(super) fn leave_seat(&mut self, id: QueryId, pinned_by: Option<SessionId>) {
-        let Some(live) = self.live.get(&id) else { return };
+        self.settle_account(id);
+        let Some(live) = self.live.get_mut(&id) else { return };
         let LiveState::Running { cluster: on, cancel, .. } = live.state else { return };
-        let session = live.query.session;
+        let (session, ticket) = (live.query.session, live.admission.ticket.take());
         if let Some(sent) = cancel {
             self.timers.remove(&(sent.grace_ends, Due::CancelGrace(id)));
             if let Some(cluster) = self.clusters.get_mut(&on) {
@@ -281,12 +318,15 @@ impl Dispatcher {
         if let Some(cluster) = self.clusters.get_mut(&on) {
             cluster.leave(id, pinned_by, self.now);
         }
+        if let Some(ticket) = ticket.filter(|_| pinned_by.is_none()) {
+            self.takes_ticket(ticket);
+        }
         let Some(hold) = self.sessions.get_mut(&session).filter(|_| mine) else { return };
         match pinned_by {
             Some(session) => {
                 let since = hold.pin.map_or(self.now, |pin| pin.since);
                 let idle_until = self.now + self.policy.pin_idle;
-                hold.pin = Some(Pin { cluster: on, since, idle_until: Some(idle_until) });
+                hold.pin = Some(Pin { cluster: on, since, idle_until: Some(idle_until), ticket });
                 self.timers.insert((idle_until, Due::PinIdle(session)));
             }
             None => hold.pin = None,
@@ -373,6 +413,9 @@ impl Dispatcher {
         if let Some(cluster) = self.clusters.get_mut(&pin.cluster) {
             cluster.idle_pins.remove(&session);
         }
+        if let Some(ticket) = pin.ticket {
+            self.takes_ticket(ticket);
+        }
         Some(pin.cluster)
     }
 
@@ -393,6 +436,7 @@ impl Dispatcher {
         self.leave_queue(id);
         let Some(live) = self.live.remove(&id) else { return };
         self.learn(&live, status);
+        self.note_end(&live, status);
         let session = live.query.session;
         if let Some(hold) = self.sessions.get_mut(&session)
             && hold.query == Some(id)

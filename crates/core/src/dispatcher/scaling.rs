@@ -30,7 +30,7 @@ pub const SCALED_KEPT: usize = 256;
 pub(crate) struct Scaler {
     /// When the first query came.
     began: Option<Time>,
-    window: Window,
+    pub(super) window: Window,
     pub(crate) burn: Burn,
     /// The ready clusters, as of the last look.
     known: Vec<ClusterId>,
@@ -124,7 +124,7 @@ impl Dispatcher {
         let Some(InFlight::Study { asked, fleet, .. }) = self.scaler.in_flight.take_if(is_it) else {
             return self.makes_no_sense();
         };
-        if self.fleet() != fleet {
+        if self.fleet() != fleet || self.shutdown.is_some() {
             return self.note(Act::Nothing, Because::Stale, answer.prospects);
         }
         match answer.best(self.policy.violation_target) {
@@ -144,21 +144,51 @@ impl Dispatcher {
         Study { fork: self.fork(), at: self.now, arrivals, width, rules }
     }
 
-    /// A dispatcher that goes on from here by itself: what runs and waits, the model and the policy, and no scaling.
+    /// A dispatcher that goes on from here by itself: what runs and waits, the model and the policy, and no scaling. What
+    /// it would only be shown by is left out: evidence, what is gone, the scaler's window.
     pub fn fork(&self) -> Dispatcher {
-        let mut fork = self.clone();
-        fork.policy.scaling.mode = Mode::Off;
-        (fork.policy.routing, fork.policy.routing_mode) = (self.policy.routes_by(), Mode::On);
-        fork.policy.decisions_kept = 0;
-        fork.decisions.clear();
-        if let Some(at) = fork.scaler.wake {
-            fork.timers.remove(&(at, Due::Scale));
+        let mut policy = self.policy.clone();
+        (policy.scaling.mode, policy.decisions_kept) = (Mode::Off, 0);
+        (policy.routing, policy.routing_mode) = (self.policy.routes_by(), Mode::On);
+        let mut timers = self.timers.clone();
+        if let Some(at) = self.scaler.wake {
+            timers.remove(&(at, Due::Scale));
         }
-        fork.scaler = Scaler::default();
-        if let Some(predicting) = &mut fork.predicting {
+        let mut predicting = self.predicting.clone();
+        if let Some(predicting) = &mut predicting {
             predicting.is_fork = true;
         }
-        fork
+        Dispatcher {
+            now: self.now,
+            policy,
+            router: self.router.clone(),
+            trial: self.trial.clone(),
+            clusters: self.clusters.clone(),
+            retired: VecDeque::new(),
+            retired_cost: self.retired_cost,
+            live: self.live.clone(),
+            control: self.control.clone(),
+            queues: self.queues.clone(),
+            again: self.again.clone(),
+            counts: self.counts.clone(),
+            accounts: self.accounts.clone(),
+            foreseen: self.foreseen.clone(),
+            paces: self.paces.clone(),
+            warm: self.warm.clone(),
+            sessions: self.sessions.clone(),
+            timers,
+            tallies: self.tallies.clone(),
+            decisions: VecDeque::new(),
+            shutdown: self.shutdown,
+            kept_over: self.kept_over,
+            predicting,
+            models: self.models.clone(),
+            models_failed: self.models_failed,
+            scaler: Scaler::default(),
+            next_cluster: self.next_cluster,
+            next_seq: self.next_seq,
+            senseless: self.senseless,
+        }
     }
 
     /// What is expected by now of a query that runs: where, since when, and how long from then. None if nothing is.
@@ -212,7 +242,9 @@ impl Dispatcher {
         let others = self.ready().filter(|cluster| cluster.id != id && cluster.spec.offer.is_some());
         for other in others.map(|cluster| cluster.id).collect::<Vec<_>>() {
             self.note(Act::Stop(other), Because::Replaced, Vec::new());
-            self.drain(other, commands);
+            if self.policy.scaling.mode == Mode::On {
+                self.drain(other, commands);
+            }
         }
     }
 

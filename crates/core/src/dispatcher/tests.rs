@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::admit::claim::Claim;
+use crate::admit::lanes::OPEN;
 use crate::billing::Price;
 use crate::class::{Class, DEFAULT};
 use crate::cluster::Spec;
-use crate::event::{Abandoned, LossCause, Outcome, PinEnd, Refusal};
+use crate::event::{Abandoned, Full, LossCause, Outcome, PinEnd, Refusal};
 use crate::fingerprint::Fingerprint;
 use crate::id::Units;
 use crate::query::{SqlState, Status};
@@ -82,7 +83,13 @@ fn a_query_runs_at_once_waits_for_a_slot_or_is_refused_with_the_reason() {
     assert_eq!(bench.arrives(1), [runs(1, 0)]);
     assert_eq!(bench.arrives(2), []);
     let refused = bench.arrives(3);
-    assert_eq!(refused[0], Command::Refuse { query: QueryId(3), because: Refusal::WaitingFull { limit: 1 } });
+    assert_eq!(
+        refused[0],
+        Command::Refuse {
+            query: QueryId(3),
+            because: Refusal::Full { of: Full::Gateway, lane: OPEN, limit: 1, wait: None }
+        }
+    );
     assert_eq!(ends_as(&refused), [(3, Status::Refused, Some(true))]);
     let freed = bench.after(Span::from_secs(2)).finishes(1, false);
     assert_eq!(ends_as(&freed), [(1, Status::Finished, Some(false))]);
@@ -99,7 +106,7 @@ fn a_query_waits_no_longer_than_the_limit() {
     bench.arrives(2);
     assert_eq!(bench.dispatcher.next_wakeup(), Some(Time::ZERO + Span::from_secs(10)));
     let woke = bench.after(Span::from_secs(10)).does(Event::Woke);
-    let because = Refusal::WaitedTooLong { limit: Span::from_secs(10) };
+    let because = Refusal::WaitedTooLong { limit: Span::from_secs(10), lacked: WaitsFor::Cluster, lane: OPEN };
     assert_eq!(woke[0], Command::Refuse { query: QueryId(2), because });
     assert_eq!(bench.dispatcher.next_wakeup(), None);
 }
@@ -387,4 +394,16 @@ fn a_query_that_will_not_stop_recalls_what_came_after_its_cancel() {
     let given_up = bench.after(Span::from_secs(4)).does(Event::Woke);
     assert_eq!(ends_as(&given_up), [(1, Status::Cancelled, None)]);
     assert_eq!(given_up.last(), Some(&Command::Recall { query: QueryId(3), cluster: ClusterId(0) }));
+}
+
+#[test]
+fn at_the_end_of_time_nothing_is_due_for_ever() {
+    let mut bench = Bench::with_slots(1, Policy::default());
+    let spec = bench.dispatcher.clusters[&ClusterId(0)].spec.clone();
+    bench.does(Event::ClusterWanted(spec));
+    // What starts takes too long, fails, and is tried again: with nothing ahead of now, for ever.
+    bench.now = Time::MAX;
+    let commands = bench.does(Event::Woke);
+    assert!(matches!(commands[..], [Command::Stop { cluster: ClusterId(1), force: true, .. }]), "{commands:?}");
+    assert_eq!(bench.dispatcher.next_wakeup(), None);
 }

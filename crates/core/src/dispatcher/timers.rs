@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Dispatcher, LiveState};
+use super::{Dispatcher, LiveState, WaitsFor};
 use crate::cluster::Phase;
 use crate::event::{Command, LossCause, PinEnd, Refusal};
 use crate::id::{ClusterId, QueryId, SessionId};
+use crate::time::Time;
 
 /// What a timer is for. Its owner holds the time that it is set to, so that it can be taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,14 +24,17 @@ pub(crate) enum Due {
     Shutdown,
     /// The fleet is to be looked at.
     Scale,
+    /// A query has run for as long as its class allows.
+    RuntimeCap(QueryId),
 }
 
 impl Dispatcher {
     /// Fires the timers that are due, earliest first. Each is taken out before it fires, and what firing sets lies at
-    /// least a millisecond ahead on every way round (see `Cluster::retry_after`), so this ends.
+    /// least a millisecond ahead on every way round (see `Cluster::retry_after`) or at the end of time, so this ends.
     pub(super) fn fire_due(&mut self, commands: &mut Vec<Command>) {
         while let Some(&(at, due)) = self.timers.first()
             && at <= self.now
+            && at < Time::MAX
         {
             self.timers.pop_first();
             match due {
@@ -43,6 +47,7 @@ impl Dispatcher {
                 Due::PhaseLimit(cluster) => self.phase_limit(cluster, commands),
                 Due::Shutdown => self.shutdown_limit(commands),
                 Due::Scale => self.scale_tick(),
+                Due::RuntimeCap(query) => self.ran_too_long(query, commands),
             }
         }
     }
@@ -51,8 +56,10 @@ impl Dispatcher {
         if let Some(live) = self.live.get(&query)
             && matches!(live.state, LiveState::Waiting { .. })
         {
-            let limit = self.policy.wait_limit;
-            self.refuse(query, Refusal::WaitedTooLong { limit }, commands);
+            let limit = self.may_wait_until(query).since(live.arrived);
+            let lane = live.admission.lane;
+            let lacked = self.waits_for(query).unwrap_or(WaitsFor::Cluster);
+            self.refuse(query, Refusal::WaitedTooLong { limit, lacked, lane }, commands);
         }
     }
 
@@ -78,8 +85,7 @@ impl Dispatcher {
     /// The time to shut down in is over: what waits is refused, what runs or is held is cut off, and a cluster that was
     /// to stop by itself and has not is not waited for any longer.
     fn shutdown_limit(&mut self, commands: &mut Vec<Command>) {
-        let waiting: Vec<QueryId> = self.waiting.iter().flat_map(|queue| queue.values().copied()).collect();
-        for query in waiting {
+        for query in self.waiting() {
             self.refuse(query, Refusal::ShuttingDown, commands);
         }
         for id in self.clusters.keys().copied().collect::<Vec<_>>() {

@@ -16,7 +16,7 @@ use crate::billing::{Price, Timer};
 use crate::class;
 use crate::id::{ClusterId, QueryId, Units};
 use crate::math;
-use crate::predict::distribution::{Prediction, Z90};
+use crate::predict::distribution::Prediction;
 use crate::predict::model::Model;
 use crate::predict::predictor::Profile;
 use crate::query::Predicted;
@@ -141,7 +141,7 @@ impl Predicting {
         scales: &Scales,
         least: Span,
     ) -> Vec<(ClusterId, Weighed)> {
-        let alone: Vec<Prediction> = sites.iter().map(|site| by_stage(model, query, site.units)).collect();
+        let alone: Vec<Prediction> = sites.iter().map(|site| self.spare.by_stage(model, query, site.units)).collect();
         if alone.iter().all(|alone| alone.upper() < least.secs_f64()) {
             return Vec::new();
         }
@@ -182,24 +182,23 @@ impl Predicting {
                 Some((look, at)) => standing.after(*look.others(at).get(other)?, width),
                 None => stood,
             };
+            let end = standing.end(stood, now);
+            before = before.max(Some(end));
+            if scales.blind || stands == stood {
+                after = after.max(Some(end));
+                continue;
+            }
+            after = after.max(Some(standing.end(stands, now)));
             let late = |prediction| scales.late(prediction, standing.placed, standing.due);
-            let harm = if scales.blind { 0.0 } else { late(stands) - late(stood) };
+            let harm = late(stands) - late(stood);
             sum.violations += harm;
             if harm >= HARM && sum.harmed.len() < HARMED_NAMED {
                 sum.harmed.push(standing.query);
             }
-            before = before.max(Some(standing.end(stood, now)));
-            after = after.max(Some(standing.end(stands, now)));
         }
         sum.cost = site.more(now, before, after, now + sum.predicted.p50);
         (sum.violations.is_finite() && sum.cost.is_finite()).then_some(sum)
     }
-}
-
-/// What Stage says of a query alone on that size.
-pub(super) fn by_stage(model: &Model, query: &Profile, size: Units) -> Prediction {
-    let alone = model.stage().alone(&query.features, query.shape, query.text, size);
-    Prediction::new(alone.ln, Z90 * alone.spread)
 }
 
 /// In times; None if it is no number.

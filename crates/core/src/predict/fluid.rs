@@ -9,6 +9,8 @@
 //! A query that has made all of its expected progress and still runs was underestimated: at least [`FLOOR`] of its
 //! work is taken to be left at any time.
 
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
 
 use crate::math;
@@ -90,17 +92,26 @@ impl Fluid {
             if a == 0 {
                 course.left.extend_from_slice(&course.rest);
             }
-            settle(SHARING[a], &course.rest, &mut course.order, &mut course.ends[a]);
+            settle(a, &course.rest, &mut course.order, &mut course.ends[a]);
         }
     }
 
     fn rates(&self) -> [f64; SHARING.len()] {
-        SHARING.map(|sharing| 1.0 / power(self.flows.len(), sharing))
+        std::array::from_fn(|a| 1.0 / power(self.flows.len(), a))
     }
 }
 
-/// n^α, one for no query.
-fn power(n: usize, sharing: f64) -> f64 {
+/// Powers up to this are kept: more seldom run on one cluster.
+const KEPT: usize = 256;
+
+/// n^α for the α of this index, one for no query.
+fn power(n: usize, a: usize) -> f64 {
+    static POWERS: LazyLock<Vec<[f64; SHARING.len()]>> =
+        LazyLock::new(|| (0..KEPT).map(|n| SHARING.map(|sharing| raised(n, sharing))).collect());
+    POWERS.get(n).map_or_else(|| raised(n, SHARING[a]), |powers| powers[a])
+}
+
+fn raised(n: usize, sharing: f64) -> f64 {
     match n {
         0 | 1 => 1.0,
         _ if sharing == 1.0 => n as f64,
@@ -108,8 +119,8 @@ fn power(n: usize, sharing: f64) -> f64 {
     }
 }
 
-/// When each ends: they leave in the order of the work that is left, and each that leaves makes the others faster.
-fn settle(sharing: f64, rest: &[f64], order: &mut Vec<u32>, ends: &mut Vec<f64>) {
+/// When each ends, at the α of this index: they leave in the order of the work that is left, and each that leaves makes the others faster.
+fn settle(a: usize, rest: &[f64], order: &mut Vec<u32>, ends: &mut Vec<f64>) {
     order.clear();
     order.extend(0..rest.len() as u32);
     order.sort_by(|&a, &b| rest[a as usize].total_cmp(&rest[b as usize]));
@@ -120,7 +131,7 @@ fn settle(sharing: f64, rest: &[f64], order: &mut Vec<u32>, ends: &mut Vec<f64>)
         let left = rest[index as usize];
         // Equal ones leave together; the power is the costly part.
         if left > level {
-            time += (left - level) * power(rest.len() - gone, sharing);
+            time += (left - level) * power(rest.len() - gone, a);
             level = left;
         }
         ends[index as usize] = time;

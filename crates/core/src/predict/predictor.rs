@@ -63,11 +63,19 @@ struct Site {
 pub struct Look {
     query: Option<Profile>,
     now: Time,
+    alones: Alones,
     tries: Vec<Try>,
     meetings: Vec<Meeting>,
     /// Predictions for all tries: those that run, then the newcomer, one cluster after the other.
     predictions: Vec<Prediction>,
     batch: Batch,
+}
+
+/// What a query takes alone on each size that was asked for: the trees are walked once for each.
+#[derive(Debug, Default)]
+struct Alones {
+    query: Option<Profile>,
+    sizes: Vec<(Units, Alone)>,
 }
 
 /// One cluster of a look.
@@ -205,7 +213,8 @@ impl Look {
             scratch: Scratch::default(),
             outputs: Vec::new(),
         };
-        Look { query: None, now: Time::ZERO, tries: Vec::new(), meetings: Vec::new(), predictions: Vec::new(), batch }
+        let (alones, tries, meetings, predictions) = Default::default();
+        Look { query: None, now: Time::ZERO, alones, tries, meetings, predictions, batch }
     }
 
     /// When it was.
@@ -228,6 +237,11 @@ impl Look {
         self.tries[at].alone
     }
 
+    /// What a query takes alone on a size, whether or not it is the one that was looked at.
+    pub fn alone_on(&mut self, model: &Model, query: &Profile, size: Units) -> Alone {
+        self.alones.on(model, query, size)
+    }
+
     /// What those that run on the cluster of this index would take then, from their own starts, in the order of its
     /// scene.
     pub fn others(&self, at: usize) -> &[Prediction] {
@@ -244,7 +258,7 @@ impl Look {
     /// Adds the rows of one more cluster. The newcomer is in `slot`.
     fn add(&mut self, model: &Model, cluster: ClusterId, site: &Site, slot: u32) {
         let Some(query) = self.query else { return };
-        let alone = model.stage().alone(&query.features, query.shape, query.text, site.scene.size());
+        let alone = self.alones.on(model, &query, site.scene.size());
         let at = self.tries.len();
         if self.meetings.len() == at {
             self.meetings.push(Meeting::default());
@@ -262,6 +276,21 @@ impl Look {
         predictions.clear();
         let heads = meetings.iter().take(tries.len()).flat_map(|meeting| &meeting.heads);
         predictions.extend(heads.zip(&batch.outputs).map(|(head, output)| model.prediction(head, *output)));
+    }
+}
+
+impl Alones {
+    fn on(&mut self, model: &Model, query: &Profile, size: Units) -> Alone {
+        if self.query.as_ref() != Some(query) {
+            self.query = Some(*query);
+            self.sizes.clear();
+        }
+        if let Some((_, alone)) = self.sizes.iter().find(|(known, _)| *known == size) {
+            return *alone;
+        }
+        let alone = model.stage().alone(&query.features, query.shape, query.text, size);
+        self.sizes.push((size, alone));
+        alone
     }
 }
 

@@ -66,19 +66,15 @@ impl Record {
             values
         };
         let queries = self.last.len();
-        if queries == 0 {
-            return None;
-        }
-        let errors = sorted(&f64::abs);
-        // The smallest value that so great a share of all does not exceed.
-        let quantile = |values: &[f64], share: f64| values[((queries as f64 * share).ceil() as usize).max(1) - 1];
+        let [median, upper] = math::nearest_ranks(&sorted(&f64::abs), [0.5, 0.9])?;
+        let [bias] = math::nearest_ranks(&sorted(&|residual| residual), [0.5])?;
         let coverage_p90 = self.last.iter().filter(|(_, below)| *below).count() as f64 / queries as f64;
-        let bias = math::exp(quantile(&sorted(&|residual| residual), 0.5));
+        let bias = math::exp(bias);
         let off = coverage_p90 < LEAST_COVERAGE || !(1.0 / MOST_BIAS..=MOST_BIAS).contains(&bias);
         Some(Lately {
             queries: queries as u32,
-            q_error_p50: math::exp(quantile(&errors, 0.5)),
-            q_error_p90: math::exp(quantile(&errors, 0.9)),
+            q_error_p50: math::exp(median),
+            q_error_p90: math::exp(upper),
             coverage_p90,
             bias,
             drifted: queries >= ENOUGH && off,

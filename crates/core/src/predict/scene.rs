@@ -155,7 +155,19 @@ pub struct Meeting {
     later: Vec<Later>,
     met: Option<([f32; MET], [f64; 3])>,
     course: Course,
+    logs: Vec<Logs>,
     over: Vec<f64>,
+}
+
+/// Logarithms that several numbers of a running query are made of: taken once, they are a good part of what a meeting takes.
+#[derive(Clone, Copy, Debug)]
+struct Logs {
+    /// ln of the seconds since its arrival.
+    elapsed: f64,
+    /// ln of one more than those.
+    elapsed_1p: f64,
+    /// ln of the seconds alone that are left of it.
+    left: f64,
 }
 
 impl Scene {
@@ -183,9 +195,14 @@ impl Scene {
     pub fn meet(&self, now: Time, query: &Newcomer, meeting: &mut Meeting) {
         let work = math::exp(query.alone.ln);
         self.fluid.course(secs(now, self.now), Some(work), &mut meeting.course);
+        meeting.logs.clear();
+        meeting.logs.extend(self.running.iter().zip(&meeting.course.left).map(|(running, left)| {
+            let elapsed = secs(now, running.arrived);
+            Logs { elapsed: ln(elapsed), elapsed_1p: ln_1p(elapsed), left: ln(*left) }
+        }));
         meeting.over.clear();
-        let elapsed = |running: &Running| secs(now, running.arrived);
-        meeting.over.extend(self.running.iter().map(|running| ln(elapsed(running)) - running.first[1]));
+        let over = self.running.iter().zip(&meeting.logs).map(|(running, logs)| logs.elapsed - running.first[1]);
+        meeting.over.extend(over);
         self.newcomer(now, query, meeting);
         self.those_there(now, query, meeting);
     }
@@ -229,7 +246,7 @@ impl Scene {
 
     /// The newcomer's before side and its head.
     fn newcomer(&self, now: Time, query: &Newcomer, meeting: &mut Meeting) {
-        let Meeting { before, course, over, .. } = meeting;
+        let Meeting { before, course, logs, over, .. } = meeting;
         let n = self.running.len();
         let (size, crowd) = (self.log_size(), ln(n as f64 + 1.0));
         let first: [f64; 3] = std::array::from_fn(|a| ln(course.ends[a][n]));
@@ -237,11 +254,11 @@ impl Scene {
         meeting.read_from = n.saturating_sub(READ);
         before.clear();
         for (index, running) in self.running.iter().enumerate().skip(meeting.read_from) {
-            let left = ln(course.left[index]);
+            let Logs { elapsed_1p, left, .. } = logs[index];
             before.push(pair([
                 alone,
                 running.query.alone.ln,
-                ln_1p(secs(now, running.arrived)) - 2.0,
+                elapsed_1p - 2.0,
                 0.0,
                 size,
                 left - 2.0,
@@ -304,30 +321,30 @@ impl Scene {
 
     /// The after sides of those that run, and the heads of all.
     fn those_there(&self, now: Time, query: &Newcomer, meeting: &mut Meeting) {
-        let Meeting { after, heads, later, met, course, .. } = meeting;
+        let Meeting { after, heads, later, met, course, logs, .. } = meeting;
         let (size, crowd) = (self.log_size(), ln(self.running.len() as f64 + 1.0));
         after.clear();
         later.clear();
         heads.clear();
         for (index, running) in self.running.iter().enumerate() {
-            let elapsed = secs(now, running.arrived);
-            let fluid: [f64; 3] = std::array::from_fn(|a| ln(elapsed + course.ends[a][index]));
+            let (seconds, Logs { elapsed, elapsed_1p, left }) = (secs(now, running.arrived), logs[index]);
+            let fluid: [f64; 3] = std::array::from_fn(|a| ln(seconds + course.ends[a][index]));
             let alone = running.query.alone.ln;
             after.push(pair([
                 alone,
                 query.alone.ln,
-                ln_1p(elapsed) - 2.0,
+                elapsed_1p - 2.0,
                 1.0,
                 size,
-                ln(course.left[index]) - 2.0,
-                ln(elapsed) - running.first[1],
+                left - 2.0,
+                elapsed - running.first[1],
                 fluid[1] - running.first[1],
                 crowd - 2.0,
-                fluid[1] - ln(elapsed),
+                fluid[1] - elapsed,
                 0.0,
                 fluid[0] - alone,
             ]));
-            later.push(Later { count: running.later.count + 1, elapsed: ln(elapsed), fluid });
+            later.push(Later { count: running.later.count + 1, elapsed, fluid });
             heads.push(head(&running.met, &running.first, &later[index]));
         }
         if let Some((met, first)) = met {

@@ -16,7 +16,7 @@ const ENDS: usize = 4_096;
 /// What came and what ended within the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    arrivals: VecDeque<(Time, Query)>,
+    pub(crate) arrivals: VecDeque<(Time, Query)>,
     /// How far back arrivals are complete: none that came since this was left out.
     complete_since: Time,
     ends: VecDeque<End>,

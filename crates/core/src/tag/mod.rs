@@ -59,7 +59,8 @@ impl Tag {
     fn wish(&mut self, key: &str, value: &str) {
         match key {
             "class" if !value.is_empty() => self.class = Some(value.to_owned()),
-            "slo" if parse_span(value).is_some() => self.slo = parse_span(value),
+            // Nothing cannot be met, so it is no target.
+            "slo" if parse_span(value).is_some_and(|slo| slo > Span::ZERO) => self.slo = parse_span(value),
             "priority" if value.parse::<i32>().is_ok() => self.priority = value.parse().ok(),
             "class" | "slo" | "priority" => self.unreadable = Some(format!("{key}={value}")),
             _ => {}
@@ -132,6 +133,8 @@ mod tests {
         let owner = ("owner".to_owned(), "ann".to_owned());
         assert_eq!((tag.pairs.len(), &tag.pairs[3]), (4, &owner));
         assert_eq!(read(&["dbt model: x", "punctual: slo=soon"]).unreadable.as_deref(), Some("slo=soon"));
+        let nothing = read(&["punctual: slo=0s"]);
+        assert_eq!((nothing.slo, nothing.unreadable.as_deref()), (None, Some("slo=0s")));
         for priority in ["high", "1.5", "", "99999999999"] {
             let tag = read(&[&format!("punctual: priority={priority}")]);
             assert_eq!((tag.priority, tag.unreadable), (None, Some(format!("priority={priority}"))));

@@ -25,7 +25,7 @@ use punctual_core::query::SqlState;
 use tokio::sync::Semaphore;
 
 pub(crate) use tables::{
-    CLASSES, CLUSTERS, CONTROLLERS, DECISIONS, MODEL, QUERIES, Reader, SCALING, Table, candidates,
+    CLASSES, CLUSTERS, CONTROLLERS, DECISIONS, LANES, MODEL, QUERIES, Reader, SCALING, Table, candidates,
 };
 pub use tables::{ColumnKind, markdown};
 
@@ -200,7 +200,7 @@ impl CatalogError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             CatalogError::Wrong { sqlstate, .. } if &sqlstate.0 == b"42P01" => Some(
-                "The schema punctual has the tables queries, clusters, classes, decisions, scaling, controllers and model.",
+                "The schema punctual has the tables queries, clusters, classes, lanes, decisions, scaling, controllers and model.",
             ),
             CatalogError::NotOne { .. } => Some("Send statements about the gateway one by one."),
             CatalogError::NoParameter { .. } => {

@@ -12,7 +12,7 @@ use punctual_core::query::{Predicted, Status};
 use punctual_core::route::{Candidate, Regret, Verdicts, Weighed};
 use punctual_core::scale::{Act, Prospect, Scaled};
 use punctual_core::time::{Span, Time};
-use punctual_core::view::{ModelView, QueryView, RoutingView, ScalerView, View};
+use punctual_core::view::{LaneView, ModelView, QueryView, RoutingView, ScalerView, View};
 
 use super::stamp::timestamp;
 use crate::link::{About, Snapshot};
@@ -89,7 +89,8 @@ const fn column(name: &'static str, kind: ColumnKind, what: &'static str) -> Col
 use ColumnKind::{Bool, Float8, Int8, Text, Timestamptz};
 
 /// The tables of the schema.
-pub(crate) static TABLES: [&Table; 7] = [&QUERIES, &CLUSTERS, &CLASSES, &DECISIONS, &SCALING, &CONTROLLERS, &MODEL];
+pub(crate) static TABLES: [&Table; 8] =
+    [&QUERIES, &CLUSTERS, &CLASSES, &LANES, &DECISIONS, &SCALING, &CONTROLLERS, &MODEL];
 
 /// `punctual.queries`.
 pub(crate) static QUERIES: Table = Table {
@@ -118,6 +119,23 @@ pub(crate) static QUERIES: Table = Table {
             "Seconds that it was expected to run, in the median; null if nothing was predicted.",
         ),
         column("predicted_p90_s", Float8, "The 90 % quantile of that."),
+        column("priority", Int8, "By which it has its lane and its weight."),
+        column("lane", Text, "The lane that it waits or counts in."),
+        column(
+            "waits_for",
+            Text,
+            "Why it waits: `class`, `lane`, `gateway` (as many run as may), `cluster` (none has room), or `turn`.",
+        ),
+        column(
+            "ahead",
+            Int8,
+            "How many of its lane come before it: at most so many, where turns are fair; null once it runs.",
+        ),
+        column(
+            "expected_wait_s",
+            Float8,
+            "Seconds until its turn, at the pace of the last minutes; null if nothing of its lane has ended lately.",
+        ),
         column("fingerprint", Text, "The number of its shape."),
         column("shape", Text, "Its text without literals, at most 2,048 bytes."),
         column("sql", Text, "Its text, at most 2,048 bytes; null if another user sent it."),
@@ -168,6 +186,26 @@ pub(crate) static CLASSES: Table = Table {
         column("violation_rate", Float8, "The share of them that missed it; null if there are none."),
     ],
     rows: classes,
+};
+
+/// `punctual.lanes`.
+pub(crate) static LANES: Table = Table {
+    name: "lanes",
+    what: "A lane, with how full it is. `default` is the lane of queries without another.",
+    columns: &[
+        column("lane", Text, "Its name."),
+        column("max_running", Int8, "How many of its queries may run at once; null: no limit of its own."),
+        column("guarantee", Int8, "Up to how many running ones its queries go first."),
+        column("running", Int8, "How many run, sessions that hold a cluster included."),
+        column("waiting", Int8, "How many wait."),
+        column("max_queued", Int8, "How many may wait; null: no limit of its own."),
+        column(
+            "expected_wait_s",
+            Float8,
+            "Seconds that one that comes now would wait, at the pace of the last minutes; null if nothing has ended lately.",
+        ),
+    ],
+    rows: lanes,
 };
 
 /// `punctual.scaling`.
@@ -317,6 +355,11 @@ fn query_row(view: &View, query: &QueryView, about: Option<&About>, reader: Read
         cluster.map_or(Cell::Null, |cluster| Cell::Int(cluster.0.into())),
         expected(query.predicted, |predicted| predicted.p50),
         expected(query.predicted, |predicted| predicted.p90),
+        Cell::Int(query.priority.into()),
+        view.lanes.get(query.lane.0 as usize).map_or(Cell::Null, |lane| Cell::Text(lane.name.clone())),
+        query.queued.map_or(Cell::Null, |queued| Cell::Text(queued.because.name().to_owned())),
+        query.queued.map_or(Cell::Null, |queued| Cell::Int(queued.ahead.into())),
+        query.queued.and_then(|queued| queued.expected).map_or(Cell::Null, seconds),
         Cell::Text(query.query.fingerprint.to_string()),
         about.map_or(Cell::Null, |about| cut(&about.shape)),
         about.filter(may_read).map_or(Cell::Null, |about| cut(&about.text)),
@@ -360,6 +403,21 @@ fn classes(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
         row
     };
     snapshot.view.classes.iter().map(row).collect()
+}
+
+fn lanes(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
+    let row = |lane: &LaneView| {
+        vec![
+            Cell::Text(lane.name.clone()),
+            lane.limit.map_or(Cell::Null, |limit| Cell::Int(limit.into())),
+            Cell::Int(lane.guarantee.into()),
+            Cell::Int(lane.running.into()),
+            Cell::Int(lane.waiting.into()),
+            lane.max_queued.map_or(Cell::Null, |most| Cell::Int(most.into())),
+            lane.expected_wait.map_or(Cell::Null, seconds),
+        ]
+    };
+    snapshot.view.lanes.iter().map(row).collect()
 }
 
 fn decisions(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {

@@ -9,6 +9,7 @@ use punctual_core::statement::Kind;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::admission;
 use super::keys::RULE;
 use super::section::Section;
 use super::value::{self, Wrong};
@@ -28,6 +29,7 @@ pub(super) fn read(sections: &[Section<'_>]) -> Vec<Class> {
             );
         }
         let (name, slo) = (section.text("name"), section.span("slo"));
+        let terms = Terms { chosen_by: chosen_by(section), ..admission::terms(section) };
         let rules = rules(section);
         let Some(name) = name else { continue };
         if !seen.insert(name.clone()) {
@@ -49,11 +51,31 @@ pub(super) fn read(sections: &[Section<'_>]) -> Vec<Class> {
                 "\"default\" takes what no rule matches, so it has none itself",
                 "leave `match` out, or give the class another name",
             ),
-            "default" => classes[DEFAULT.0 as usize].slo = slo,
-            _ => classes.push(Class { name, rules, slo, terms: Terms::default() }),
+            "default" => {
+                let class = &mut classes[DEFAULT.0 as usize];
+                (class.slo, class.terms) = (slo, terms);
+            }
+            _ => classes.push(Class { name, rules, slo, terms }),
         }
     }
     classes
+}
+
+/// The users that may choose the class; none: everyone.
+fn chosen_by(section: &Section<'_>) -> Vec<String> {
+    const FIX: &str = "write the names of users, as in [\"ann\"], or leave the key out for everyone";
+    let items = section.list("chosen_by", "texts");
+    if section.has("chosen_by") && items.is_empty() {
+        section.complain("chosen_by", "it names no user", FIX);
+    }
+    let mut users = Vec::with_capacity(items.len());
+    for item in items {
+        match value::text(item.get_ref()) {
+            Ok(user) => users.push(user),
+            Err(Wrong { found, .. }) => section.complain("chosen_by", found, FIX),
+        }
+    }
+    users
 }
 
 fn rules(section: &Section<'_>) -> Vec<Rule> {

@@ -3,6 +3,7 @@
 //! The reader takes defaults and bounds from this table, unknown keys are compared with it, and the tables of
 //! `docs/configuration.md` are printed from it: so what is documented is what is read.
 
+mod admission;
 mod gateway;
 mod lists;
 mod rules;
@@ -13,6 +14,7 @@ use punctual_core::time::Span;
 
 use super::value::bytes_text;
 
+pub(super) use admission::{LANE, LANES};
 pub(super) use gateway::{GATEWAY, HISTORY, JOURNAL};
 pub(super) use lists::{CLASS, CLUSTER, ONLY_FOR, RULE};
 pub(super) use rules::{POLICY, PREDICTION, SCALING};
@@ -43,6 +45,10 @@ pub(super) struct Key {
 pub(super) enum Kind {
     /// A whole number.
     Count { least: u64, most: u64 },
+    /// A whole number that may be below zero.
+    Whole { least: i64, most: i64 },
+    /// A number of queries, or a share of all that may run at once.
+    Limit,
     /// A number.
     Number { least: f64, most: f64 },
     /// A duration.
@@ -81,7 +87,9 @@ pub(super) enum Fallback {
 }
 
 use Fallback::{Is, Required, Said};
-use Kind::{Address, Bytes, Choice, Count, Dirs, Duration, Listen, Name, Number, Path, Rules, Text, Words};
+use Kind::{
+    Address, Bytes, Choice, Count, Dirs, Duration, Limit, Listen, Name, Number, Path, Rules, Text, Whole, Words,
+};
 
 const NOTHING: Span = Span::ZERO;
 const SECOND: Span = Span::from_secs(1);
@@ -98,8 +106,8 @@ const fn key(name: &'static str, kind: Kind, fallback: Fallback, what: &'static 
 }
 
 /// The tables of the file.
-pub(super) static TABLES: [&Table; 8] =
-    [&GATEWAY, &HISTORY, &JOURNAL, &PREDICTION, &POLICY, &SCALING, &CLASS, &CLUSTER];
+pub(super) static TABLES: [&Table; 10] =
+    [&GATEWAY, &HISTORY, &JOURNAL, &PREDICTION, &POLICY, &LANES, &SCALING, &CLASS, &LANE, &CLUSTER];
 
 impl Table {
     /// The table of that name.
@@ -123,6 +131,8 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Count { least, most } => write!(f, "a whole number from {least} to {most}"),
+            Whole { least, most } => write!(f, "a whole number from {least} to {most}"),
+            Limit => write!(f, "a number of queries, or a share such as `\"20%\"`"),
             Number { least, most } => write!(f, "a number from {least} to {most}"),
             Duration { least, most } => write!(f, "a duration from {least} to {most}"),
             Bytes { least, most } => write!(f, "a size from {} to {}", bytes_text(least), bytes_text(most)),

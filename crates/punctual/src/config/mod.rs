@@ -9,6 +9,7 @@
 //! [`keys`] is the one table of what can be written; the other files give it a meaning. Nothing downstream knows
 //! that there is a file.
 
+mod admission;
 mod classes;
 mod clusters;
 #[cfg(test)]
@@ -30,6 +31,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use punctual_core::Policy;
+use punctual_core::admit::Order;
+use punctual_core::admit::lanes::Lanes;
 use punctual_core::billing::Price;
 use punctual_core::class::Class;
 use punctual_core::cluster::Spec;
@@ -186,10 +189,15 @@ fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>, typed: Typed<'_>)
     file.check_names(document);
     let gateway = file.section(document, &keys::GATEWAY);
     let state_dir = gateway.path("state_dir").unwrap_or_default();
-    let classes = classes::read(&file.sections(document, &keys::CLASS));
+    let of_classes = file.sections(document, &keys::CLASS);
+    let classes = classes::read(&of_classes);
+    let lanes = file.section(document, &keys::LANES);
+    let (lanes, by_name) = admission::lanes(&lanes, &file.sections(document, &keys::LANE));
+    admission::check(&of_classes, &classes, &lanes, by_name);
     let prediction = file.section(document, &keys::PREDICTION);
     let mut policy = policy(&file.section(document, &keys::POLICY), &prediction, classes);
     let clusters = clusters::read(&file.sections(document, &keys::CLUSTER), policy.max_clusters);
+    policy.lanes = lanes;
     policy.scaling = scaling(&file.section(document, &keys::SCALING), &policy, &clusters);
     if !document.contains_key("cluster") {
         file.note(0, "cluster", "there is none, so no query could run", "write at least one [[cluster]]");
@@ -279,6 +287,11 @@ fn policy(section: &Section<'_>, prediction: &Section<'_>, classes: Vec<Class>) 
         counting: section.choice("counting").and_then(Counting::named).unwrap_or(Counting::Expected),
         classes,
         violation_target: section.number("violation_target").unwrap_or_default(),
+        order: if section.choice("order") == Some("fair") { Order::Fair } else { Order::Fifo },
+        half_life: section.span_or_default("half_life"),
+        lanes: Lanes::none(),
+        max_running: section.has("max_running").then(|| section.count32("max_running")),
+        adaptive: admission::adaptive(section),
         max_waiting: section.count32("max_waiting"),
         wait_limit: section.span_or_default("wait_limit"),
         control_slots: section.count32("control_slots"),

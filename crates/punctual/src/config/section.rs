@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use punctual_core::admit::lanes::Limit;
 use punctual_core::time::Span;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -187,6 +188,20 @@ impl<'f> Section<'f> {
     /// A whole number whose bounds fit 32 bits.
     pub(super) fn count32(&self, key: &str) -> u32 {
         u32::try_from(self.count(key)).unwrap_or(u32::MAX)
+    }
+
+    /// A whole number that may be below zero.
+    pub(super) fn whole(&self, key: &str) -> i32 {
+        let read = |kind, value: &DeValue<'_>| match kind {
+            Kind::Whole { least, most } => value::whole(value, least, most),
+            _ => not_its_kind(),
+        };
+        self.read(key, read).and_then(|number| i32::try_from(number).ok()).unwrap_or_default()
+    }
+
+    /// A number of queries, or a share of all; None: not written, and there is no default.
+    pub(super) fn limit(&self, key: &str) -> Option<Limit> {
+        self.read(key, |_, value| value::limit(value))
     }
 
     /// A number; None: not written, and there is no default.

@@ -1,5 +1,8 @@
 //! What a file may say, and what is said of one that may not.
 
+use punctual_core::admit::gradient::Adaptive;
+use punctual_core::admit::lanes::{Lane, Limit};
+use punctual_core::admit::terms::{Cap, Quota, Terms, Then, Thresholds, Weight};
 use std::path::Path;
 
 use punctual_core::class::{Network, Rule, Said};
@@ -139,10 +142,10 @@ fn unknown_keys_and_tables_are_refused_with_the_nearest_right_one() {
         expect_test::expect![[r#"
             punctual.toml:2:9: listen: there is no such table; it belongs in [gateway]
             punctual.toml:3:10: polcy: there is no such table; did you mean [policy]?
-            punctual.toml:4:10: zebra: there is no such table; there are [gateway], [history], [journal], [prediction], [policy], [scaling], [[class]], [[cluster]]
+            punctual.toml:4:10: zebra: there is no such table; there are [gateway], [history], [journal], [prediction], [policy], [lanes], [scaling], [[class]], [[lane]], [[cluster]]
             punctual.toml:6:9: policy.max_wating: there is no such key; did you mean `max_waiting`?
             punctual.toml:7:9: policy.slots: there is no such key; it belongs in [[cluster]]
-            punctual.toml:8:9: policy.colour: there is no such key; there are `routing`, `routing_mode`, `baseline`, `counting`, `violation_target`, `max_waiting`, `wait_limit`, `control_slots`, `pin_idle`, `cancel_grace`, `drain_limit`, `start_limit`, `retry_first`, `retry_most`, `decisions_kept`, `max_clusters`
+            punctual.toml:8:9: policy.colour: there is no such key; there are `routing`, `routing_mode`, `baseline`, `counting`, `violation_target`, `order`, `half_life`, `max_running`, `adaptive`, `adaptive_least`, `adaptive_tolerance`, `max_waiting`, `wait_limit`, `control_slots`, `pin_idle`, `cancel_grace`, `drain_limit`, `start_limit`, `retry_first`, `retry_most`, `decisions_kept`, `max_clusters`
             punctual.toml:11:20: class "etl".match[1].usr: there is no such key; did you mean `user`?
             punctual.toml:15:9: cluster "a"."a b": there is no such key; there are `name`, `kind`, `size`, `slots`, `price_per_unit_hour`, `minimum_billed`, `keep`, `initial`, `tables`, `tpch`, `tpcds`, `threads_per_unit`, `memory_per_unit`, `time_scale`, `warehouse`, `start_takes`, `address`, `start`, `stop`, `list`, `start_within`, `user`, `password_env`, `password_file`, `database`
             punctual.toml:16:9: cluster "a".slot: there is no such key; did you mean `slots`?
@@ -270,6 +273,7 @@ fn rules_are_read_with_what_they_go_by() {
         r#"
         [[class]]
         name = "c"
+        chosen_by = ["ann", "bob"]
         match = [{ client = "10.0.0.0/8", tag = "app = dbt", comment = "Nightly" }, { fingerprint = "cd9a7f6170df316c" }, { client = "local", tag = "route" }]
         [[cluster]]
         name = "a"
@@ -290,10 +294,12 @@ fn rules_are_read_with_what_they_go_by() {
         Rule { client: Some(Network::Local), tag: said("route", None), ..Rule::default() },
     ];
     assert_eq!(classes[2].rules, wanted);
+    assert_eq!(classes[2].terms.chosen_by, ["ann", "bob"]);
     refused(
         r#"
         [[class]]
         name = "c"
+        chosen_by = []
         match = [{ client = "10.0.0.1/8" }, { client = "office" }, { tag = "=dbt" }, { fingerprint = "7" }]
         [[cluster]]
         name = "a"
@@ -603,4 +609,157 @@ fn the_example_is_right() {
 #[test]
 fn the_documentation_lists_every_key_with_its_default() {
     doc::assert_generated("configuration.md", "keys", &markdown());
+}
+
+#[test]
+fn terms_and_lanes_are_read() {
+    let settings = accepted(
+        r#"
+        [policy]
+        order = "fair"
+        half_life = "1m"
+        max_running = 20
+        adaptive = "on"
+        adaptive_least = 3
+        [lanes]
+        strategy = "manual"
+        [[lane]]
+        name = "batch"
+        limit = "25%"
+        guarantee = 2
+        max_queued = 10
+        queue_timeout = "1m"
+        [[class]]
+        name = "etl"
+        match = [{ user = "airflow" }]
+        priority = -2
+        priority_from = -9
+        priority_to = 1
+        period_threshold = "30d"
+        segment_count_threshold = 100
+        adjustment = -1
+        lane = "batch"
+        share = 0.5
+        max_running = 4
+        queue_timeout = "0s"
+        refuse_late = "yes"
+        runtime_cap = "10m"
+        on_cap = "resubmit"
+        cascade_to = "default"
+        quota = "1h"
+        quota_per = "1d"
+        [[cluster]]
+        name = "a"
+        kind = "simulated"
+        "#,
+    );
+    let policy = settings.policy;
+    let lane = Lane {
+        name: "batch".into(),
+        limit: Some(Limit::Percent(25.0)),
+        guarantee: Some(Limit::Count(2)),
+        max_queued: Some(10),
+        queue_timeout: Some(Span::from_secs(60)),
+    };
+    assert_eq!(policy.lanes, Lanes::manual(vec![lane]));
+    assert_eq!((policy.order, policy.half_life, policy.max_running), (Order::Fair, Span::from_secs(60), Some(20)));
+    assert_eq!(policy.adaptive, Some(Adaptive { least: 3, ..Adaptive::default() }));
+    let wanted = Terms {
+        priority: -2,
+        may_ask: (-9, 1),
+        thresholds: Thresholds {
+            period: Some(Span::from_secs(30 * 86_400)),
+            segments: Some(100),
+            ..Thresholds::default()
+        },
+        adjustment: -1,
+        lane: Some("batch".into()),
+        share: 0.5,
+        max_running: Some(4),
+        queue_timeout: Some(Span::ZERO),
+        refuse_late: true,
+        cap: Some(Cap { runtime: Span::from_secs(600), then: Then::Resubmit("default".into()) }),
+        weight: Weight { quota: Some(Quota { work: 3_600.0, per: Span::from_secs(86_400) }), ..Weight::default() },
+        ..Terms::default()
+    };
+    assert_eq!(policy.classes[2].terms, wanted);
+    // A class that says nothing has the terms that core has, too.
+    assert_eq!(policy.classes[1].terms, Terms::default());
+}
+
+#[test]
+fn terms_that_make_no_sense_are_refused() {
+    refused(
+        r#"
+        [lanes]
+        strategy = "hilo"
+        [[lane]]
+        name = "x"
+        [[class]]
+        name = "a"
+        priority_from = 3
+        on_cap = "cascade"
+        lane = "x"
+        [[class]]
+        name = "b"
+        runtime_cap = "1m"
+        on_cap = "cascade"
+        quota = "1m"
+        [[class]]
+        name = "c"
+        runtime_cap = "1m"
+        on_cap = "cascade"
+        cascade_to = "c"
+        adjustment = 1.5
+        [[class]]
+        name = "d"
+        runtime_cap = "1m"
+        cascade_to = "nowhere"
+        [[cluster]]
+        name = "a"
+        kind = "simulated"
+        "#,
+        expect_test::expect![[r#"
+            punctual.toml:3:20: lanes.strategy: it does not say how much the low lane may have; write `max_low_percent`, too
+            punctual.toml:4:9: lane "x": lanes have no names here; write `strategy = "manual"` in [lanes], or leave it out
+            punctual.toml:8:25: class "a".priority_from: the lowest priority, 3, is above the highest, 0; write `priority_from` no higher than `priority_to`
+            punctual.toml:9:18: class "a".on_cap: it says nothing without `runtime_cap`; write how long a query may run, or leave it out
+            punctual.toml:10:16: class "a".lane: lanes have no names here; write `strategy = "manual"` in [lanes], or leave it out
+            punctual.toml:14:18: class "b".on_cap: it does not say to which class; write `cascade_to`, too
+            punctual.toml:15:17: class "b".quota: it does not say in what time; write `quota_per`, too, as in "1h"
+            punctual.toml:20:22: class "c".cascade_to: it is the class itself; write the name of a slower one
+            punctual.toml:21:22: class "c".adjustment: it is a number with a fraction; write a whole number from -1000000 to 1000000
+            punctual.toml:25:22: class "d".cascade_to: the class cancels what runs too long; write `on_cap = "cascade"`, or leave it out
+            punctual.toml:25:22: class "d".cascade_to: there is no class "nowhere" to go to; write the name of a [[class]]
+        "#]],
+    );
+    refused(
+        r#"
+        [lanes]
+        strategy = "manual"
+        max_low_percent = 20
+        [[lane]]
+        name = "total"
+        limit = "120%"
+        [[lane]]
+        name = "x"
+        limit = 1.5
+        [[lane]]
+        name = "x"
+        [[class]]
+        name = "a"
+        lane = "y"
+        [[cluster]]
+        name = "a"
+        kind = "simulated"
+        "#,
+        expect_test::expect![[r#"
+            punctual.toml:4:27: lanes.max_low_percent: there is no low lane; write `strategy = "hilo"`, or leave it out
+            punctual.toml:6:16: lane "total".name: "total" is taken: it means all queries, or those without a lane; give it another name
+            punctual.toml:7:17: lane "total".limit: "120%" is no share from 0% to 100%; write a number of queries, or a share such as "20%"
+            punctual.toml:10:17: lane "x".limit: it is a number with a fraction; write a number of queries, or a share such as "20%"
+            punctual.toml:12:16: lane "x".name: there is a lane "x" already; give one of them another name, or join them
+            punctual.toml:15:16: class "a".lane: there is no lane "y"; write a [[lane]] of that name
+        "#]],
+    );
 }

@@ -5,6 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use punctual_core::admit::lanes::Limit;
 use punctual_core::tag::parse_span;
 use punctual_core::time::Span;
 use toml::Spanned;
@@ -35,6 +36,32 @@ pub(super) fn count(value: &DeValue<'_>, least: u64, most: u64) -> Read<u64> {
     match i128::from_str_radix(written.as_str(), written.radix()) {
         Ok(number) if (i128::from(least)..=i128::from(most)).contains(&number) => Ok(number as u64),
         _ => wrong(format!("{written} is out of range"), fix),
+    }
+}
+
+/// A whole number within bounds that may be below zero.
+pub(super) fn whole(value: &DeValue<'_>, least: i64, most: i64) -> Read<i64> {
+    let fix = format!("write a whole number from {least} to {most}");
+    let DeValue::Integer(written) = value else { return wrong(is_a(value), fix) };
+    match i128::from_str_radix(written.as_str(), written.radix()) {
+        Ok(number) if (i128::from(least)..=i128::from(most)).contains(&number) => Ok(number as i64),
+        _ => wrong(format!("{written} is out of range"), fix),
+    }
+}
+
+/// A number of queries, or a share of all that may run at once.
+pub(super) fn limit(value: &DeValue<'_>) -> Read<Limit> {
+    const FIX: &str = "write a number of queries, or a share such as \"20%\"";
+    match value {
+        DeValue::Integer(_) => match count(value, 0, 1_000_000) {
+            Ok(count) => Ok(Limit::Count(count as u32)),
+            Err(Wrong { found, .. }) => wrong(found, FIX),
+        },
+        DeValue::String(written) => match written.trim().strip_suffix('%').map(|share| share.trim().parse::<f64>()) {
+            Some(Ok(share)) if (0.0..=100.0).contains(&share) => Ok(Limit::Percent(share)),
+            _ => wrong(format!("{} is no share from 0% to 100%", quoted(written)), FIX),
+        },
+        other => wrong(is_a(other), FIX),
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use punctual_core::math;
 use punctual_core::route::Routing;
 use punctual_core::time::Span;
 use tokio::sync::watch;
@@ -163,7 +164,8 @@ fn progress(seen: &Seen) -> (u64, Vec<String>) {
         answered.sort_unstable();
         let on_time = answered.iter().filter(|latency| **latency <= class.slo).count();
         let ended = shown.iter().filter(|s| s.class == index).count();
-        let p95 = report::quantile(&answered, 0.95).map_or_else(|| "-".into(), |p95| format!("{p95:.2} s"));
+        let p95 = math::nearest_ranks(&answered, [0.95])
+            .map_or_else(|| "-".into(), |[p95]| format!("{:.2} s", p95.secs_f64()));
         format!("{} {on_time}/{ended} within {}, p95 {p95}", class.name, class.slo)
     });
     (shown.len() as u64, texts.collect())

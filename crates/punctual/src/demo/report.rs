@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use punctual_core::math;
 use punctual_core::time::Span;
 use serde::Serialize;
 
@@ -106,22 +107,18 @@ fn class_report(class: usize, sent: u64, shown: &[Shown]) -> ClassReport {
     answered.sort_unstable();
     let met = answered.iter().filter(|latency| **latency <= slo).count() as u64;
     let missed = sent.saturating_sub(met);
+    let ranks = math::nearest_ranks(&answered, [0.50, 0.95, 0.99]);
+    let latency = |rank: usize| ranks.map(|ranks| ranks[rank].secs_f64());
     ClassReport {
         name: CLASSES[class].name.to_owned(),
         queries: sent,
         slo_s: slo.secs_f64(),
         missed,
         violation_rate: if sent == 0 { 0.0 } else { missed as f64 / sent as f64 },
-        p50_s: quantile(&answered, 0.50),
-        p95_s: quantile(&answered, 0.95),
-        p99_s: quantile(&answered, 0.99),
+        p50_s: latency(0),
+        p95_s: latency(1),
+        p99_s: latency(2),
     }
-}
-
-/// The smallest value that at least the share `q` of the sorted values do not exceed, in seconds.
-pub fn quantile(sorted: &[Span], q: f64) -> Option<f64> {
-    let rank = (q * sorted.len() as f64).ceil().max(1.0) as usize;
-    sorted.get(rank - 1).map(|span| span.secs_f64())
 }
 
 impl fmt::Display for Report {
@@ -190,16 +187,6 @@ fn seconds(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quantiles_are_observed_values() {
-        let spans: Vec<Span> = (1..=20).map(Span::from_secs).collect();
-        assert_eq!(quantile(&spans, 0.50), Some(10.0));
-        assert_eq!(quantile(&spans, 0.95), Some(19.0));
-        assert_eq!(quantile(&spans, 0.99), Some(20.0));
-        assert_eq!(quantile(&spans[..1], 0.5), Some(1.0));
-        assert_eq!(quantile(&[], 0.5), None);
-    }
 
     #[test]
     fn whatever_was_not_answered_in_time_missed_its_slo() {

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use punctual_core::admit::lanes::OPEN;
+use punctual_core::dispatcher::WaitsFor;
 use punctual_core::event::Refusal;
 
 use super::problem::Problem;
@@ -20,7 +22,10 @@ impl Session {
             None => match self.take_slot().await? {
                 None => {
                     let limit = self.shared.wait_limit();
-                    self.fail(&Problem::refused(&Refusal::WaitedTooLong { limit }), work.is_whole());
+                    self.fail(
+                        &Problem::refused(&Refusal::WaitedTooLong { limit, lacked: WaitsFor::Cluster, lane: OPEN }),
+                        work.is_whole(),
+                    );
                     return Ok(());
                 }
                 Some(slot) => {

@@ -5,16 +5,28 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use punctual_core::dispatcher::Decision;
+use punctual_core::dispatcher::{Decision, Queued, WaitsFor};
 use punctual_core::id::QueryId;
 use punctual_core::query::Predicted;
 use punctual_core::time::Span;
 
 use super::frames as say;
-use super::problem::Problem;
+use super::problem::{Problem, rounded};
 use super::session::Session;
 
 impl Session {
+    /// Tells the client that its query waits, if it does, and for what.
+    pub(super) async fn tell_wait(&mut self, id: QueryId) {
+        let fallback = Arc::clone(self.shared.fallback());
+        let queued = tokio::select! {
+            queued = self.link.queued(id) => queued.ok().flatten(),
+            () = fallback.turned_on() => None,
+        };
+        if let Some(queued) = queued {
+            self.say(say::Severity::Notice, &waits(id, queued));
+        }
+    }
+
     /// Tells the client where its query was placed.
     pub(super) async fn explain(&mut self, id: QueryId, cluster: &str) {
         let fallback = Arc::clone(self.shared.fallback());
@@ -24,6 +36,27 @@ impl Session {
         };
         self.say(say::Severity::Notice, &placed(id, cluster, decision.as_deref()));
     }
+}
+
+fn waits(id: QueryId, Queued { because, ahead, expected }: Queued) -> Problem {
+    let why = match because {
+        WaitsFor::Class => "as many of its class run as may",
+        WaitsFor::Lane => "as many of its lane run as may",
+        WaitsFor::Gateway => "as many queries run as may",
+        WaitsFor::Cluster => "no cluster has room for it",
+        WaitsFor::Turn => "others come before it",
+    };
+    let mut detail = match ahead {
+        0 => "It is the next of its lane.".to_owned(),
+        1 => "One of its lane comes before it.".to_owned(),
+        several => format!("{several} of its lane come before it."),
+    };
+    if let Some(wait) = expected {
+        let _ = write!(detail, " That takes about {}.", rounded(wait));
+    }
+    Problem::new(b"00000", format!("query {} waits: {why}", id.0))
+        .detail(detail)
+        .hint("SELECT * FROM punctual.queries shows where it stands.")
 }
 
 fn placed(id: QueryId, cluster: &str, decision: Option<&Decision>) -> Problem {
@@ -60,6 +93,16 @@ mod tests {
     use punctual_core::time::Time;
 
     use super::*;
+
+    #[test]
+    fn a_wait_says_for_what_and_how_long() {
+        let queued = Queued { because: WaitsFor::Lane, ahead: 3, expected: Some(Span::from_millis(11_200)) };
+        let told = waits(QueryId(7), queued);
+        assert_eq!(told.message, "query 7 waits: as many of its lane run as may");
+        assert_eq!(told.detail.as_deref(), Some("3 of its lane come before it. That takes about 12s."));
+        let next = waits(QueryId(7), Queued { because: WaitsFor::Cluster, ahead: 0, expected: None });
+        assert_eq!(next.detail.as_deref(), Some("It is the next of its lane."));
+    }
 
     #[test]
     fn a_notice_says_where_and_why_and_what_is_expected() {

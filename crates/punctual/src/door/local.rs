@@ -145,6 +145,8 @@ pub fn wish(name: &str, value: Option<&str>, classes: &Classes) -> Result<Wish, 
         },
         ("slo", Some("" | "none")) => Ok(Wish::Slo(None)),
         ("slo", Some(value)) => match parse_span(value) {
+            Some(Span::ZERO) => Err(Problem::new(b"22023", "an SLO of nothing cannot be met")
+                .hint("It is a duration such as '2s', or 'none' for queries that are never late.")),
             Some(slo) => Ok(Wish::Slo(Some(slo))),
             None => {
                 Err(Problem::new(b"22023", invalid(value)).hint("A duration has a unit: '250ms', '2s', '30m', '1.5h'."))
@@ -267,6 +269,7 @@ mod tests {
         let problem = wish("class", Some("nope"), &classes).unwrap_err();
         assert_eq!(problem.sqlstate.code(), "22023");
         assert_eq!(problem.hint.as_deref(), Some("The classes are control, default."));
+        assert_eq!(wish("slo", Some("0s"), &classes).unwrap_err().sqlstate.code(), "22023");
         assert_eq!(wish("slo", Some("2"), &classes).unwrap_err().sqlstate.code(), "22023");
         assert_eq!(wish("explain", Some("On"), &classes), Ok(Wish::Explain(true)));
         assert_eq!(wish("explain", Some("maybe"), &classes).unwrap_err().sqlstate.code(), "22023");

@@ -5,8 +5,10 @@
 
 use std::fmt;
 
-use punctual_core::event::{Abandoned, PinEnd, Refusal};
+use punctual_core::dispatcher::WaitsFor;
+use punctual_core::event::{Abandoned, Full, PinEnd, Refusal};
 use punctual_core::query::SqlState;
+use punctual_core::time::Span;
 
 use super::messages::Malformed;
 use crate::relay::{ConnectError, Garbled};
@@ -52,16 +54,37 @@ impl Problem {
 
     /// A query was not run.
     pub fn refused(because: &Refusal) -> Problem {
-        let (code, hint): (&[u8; 5], &str) = match because {
-            Refusal::WaitingFull { .. } => (b"53300", "Try again later, or raise max_waiting."),
-            Refusal::WaitedTooLong { .. } => (b"53300", "Try again later, add a cluster, or raise wait_limit."),
-            Refusal::NoCluster => (b"57P03", "SELECT * FROM punctual.clusters shows the state of each."),
-            Refusal::NoClusterCouldRun { .. } => (b"57P03", "SELECT * FROM punctual.clusters shows the state of each."),
-            Refusal::ShuttingDown => (b"57P01", "Connect again when it is back."),
+        let (code, hint): (&[u8; 5], String) = match because {
+            Refusal::Full { of, wait, .. } => {
+                let key = match of {
+                    Full::Class(_) => "max_queued of its class",
+                    Full::Lane(_) => "max_queued of its lane",
+                    Full::Gateway => "max_waiting",
+                };
+                let when = wait.map_or_else(|| "later".to_owned(), |wait| format!("in about {}", rounded(wait)));
+                (b"53300", format!("Try again {when}, or raise {key}."))
+            }
+            Refusal::TooLate { wait, .. } => {
+                (b"53300", format!("Try again in about {}, add a cluster, or give it more time.", rounded(*wait)))
+            }
+            Refusal::WaitedTooLong { lacked, .. } => {
+                let what = match lacked {
+                    WaitsFor::Cluster | WaitsFor::Turn => "add a cluster",
+                    WaitsFor::Class => "raise max_running of its class",
+                    WaitsFor::Lane => "raise the limit of its lane",
+                    WaitsFor::Gateway => "raise max_running",
+                };
+                (b"53300", format!("Try again later, {what}, or let it wait for longer."))
+            }
+            Refusal::NoCluster => (b"57P03", "SELECT * FROM punctual.clusters shows the state of each.".to_owned()),
+            Refusal::NoClusterCouldRun { .. } => {
+                (b"57P03", "SELECT * FROM punctual.clusters shows the state of each.".to_owned())
+            }
+            Refusal::ShuttingDown => (b"57P01", "Connect again when it is back.".to_owned()),
             Refusal::Cancelled => {
                 return Problem::new(b"57014", "canceling statement due to user request").detail(sentence(because));
             }
-            Refusal::NotItsTurn => (b"55000", "Wait for the end of a query before the next is sent."),
+            Refusal::NotItsTurn => (b"55000", "Wait for the end of a query before the next is sent.".to_owned()),
         };
         Problem::new(code, format!("the query was not run: {because}")).hint(hint)
     }
@@ -187,18 +210,26 @@ fn sentence(reason: &impl fmt::Display) -> String {
     }
 }
 
+/// A wait that is only about so long: in whole seconds, one at least.
+pub fn rounded(wait: Span) -> Span {
+    Span::from_secs(wait.micros().div_ceil(1_000_000).max(1))
+}
+
 #[cfg(test)]
 mod tests {
+    use punctual_core::admit::lanes::OPEN;
     use punctual_core::event::LossCause;
-    use punctual_core::time::Span;
 
     use super::*;
 
     #[test]
     fn each_refusal_has_its_code() {
         let code = |because| Problem::refused(&because).sqlstate.code().to_owned();
-        assert_eq!(code(Refusal::WaitingFull { limit: 7 }), "53300");
-        assert_eq!(code(Refusal::WaitedTooLong { limit: Span::from_secs(1) }), "53300");
+        assert_eq!(code(Refusal::Full { of: Full::Gateway, lane: OPEN, limit: 7, wait: None }), "53300");
+        assert_eq!(
+            code(Refusal::WaitedTooLong { limit: Span::from_secs(1), lacked: WaitsFor::Lane, lane: OPEN }),
+            "53300"
+        );
         assert_eq!(code(Refusal::NoCluster), "57P03");
         assert_eq!(code(Refusal::NoClusterCouldRun { tried: 2 }), "57P03");
         assert_eq!(code(Refusal::ShuttingDown), "57P01");
@@ -207,7 +238,11 @@ mod tests {
 
     #[test]
     fn reasons_read_as_sentences() {
-        let problem = Problem::refused(&Refusal::WaitedTooLong { limit: Span::from_secs(90) });
+        let problem = Problem::refused(&Refusal::WaitedTooLong {
+            limit: Span::from_secs(90),
+            lacked: WaitsFor::Cluster,
+            lane: OPEN,
+        });
         assert_eq!(problem.message, "the query was not run: no cluster had room for it within 90s");
         let problem = Problem::abandoned(&Abandoned::ClusterLost { cause: LossCause::Exited }, "a");
         assert_eq!(problem.message, "the query was lost: cluster a is gone: its process ended");

@@ -122,6 +122,9 @@ impl Session {
         self.running.store(id.0, Ordering::Relaxed);
         let under = Arc::clone(&self.rules.classes);
         self.report(Report::Arrived { query, about, under }).await?;
+        if self.wishes.wished.explain {
+            self.tell_wait(id).await;
+        }
         let placed = self.place(id, &work).await;
         self.running.store(0, Ordering::Relaxed);
         if let Some(because) = self.pin_ended.take() {

@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 
 use punctual_core::check;
 use punctual_core::event::LossCause;
-use punctual_core::id::{ClusterId, Generation, QueryId, SessionId, StudyId};
+use punctual_core::id::{ClusterId, Generation, LaneId, QueryId, SessionId, StudyId};
 use punctual_core::query::{Ended, Query};
 use punctual_core::time::{Span, Time};
+use punctual_core::view::LaneView;
 use punctual_core::{Command, Dispatcher, Event};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
@@ -32,6 +33,7 @@ use self::failures::Failures;
 use self::fallback::Fallback;
 use crate::clock::Clock;
 use crate::door::InForce;
+use crate::door::problem::rounded;
 use crate::history;
 use crate::journal;
 use crate::link::{About, Explained, NoneReady, Order, Report, Snapshot};
@@ -226,6 +228,7 @@ impl Driver {
             Report::Decided { query, answer } => {
                 drop(answer.send(self.dispatcher.decision(query).cloned().map(Box::new)));
             }
+            Report::Queued { query, answer } => drop(answer.send(self.dispatcher.queued(query))),
             Report::Look { answer } => drop(answer.send(self.snapshot())),
         }
     }
@@ -305,6 +308,14 @@ impl Driver {
             format!("Cluster {}: {detail}.", self.names.get(cluster).map_or("?", |name| name))
         };
         Some(self.troubles.iter().map(one).take(TOLD).collect::<Vec<_>>().join(" ").into())
+    }
+
+    /// How full a lane is.
+    fn lane_told(&self, lane: LaneId) -> Arc<str> {
+        let LaneView { name, limit, running, waiting, expected_wait, .. } = self.dispatcher.lane(lane);
+        let limit = limit.map_or_else(String::new, |limit| format!(" of at most {limit}"));
+        let wait = expected_wait.map_or_else(String::new, |wait| format!(", which takes about {}", rounded(wait)));
+        format!("In lane {name} {running}{limit} run and {waiting} wait{wait}.").into()
     }
 
     fn name(&self, cluster: ClusterId) -> String {
@@ -387,7 +398,7 @@ impl Driver {
                 None => tracing::warn!(%query, %cluster, "placed on a cluster without connections"),
             },
             Command::Refuse { query, because } => {
-                let trouble = self.told_trouble();
+                let trouble = self.told_trouble().or_else(|| because.lane().map(|lane| self.lane_told(lane)));
                 self.order(query, Order::Refuse { query, because, trouble });
             }
             Command::Cancel { query, .. } => self.order(query, Order::Cancel { query }),

@@ -26,8 +26,46 @@ const APART: u64 = 1 << 32;
 /// How far apart queries come that are to run alone.
 const ALONE: Span = Span::from_secs(4 * 3_600);
 
+/// How much is run and learnt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// What the paper has: every template three times.
+    Whole,
+    /// A token of it, for a look at the form: every template once in the lessons, a third of them in what is measured, and one
+    /// pass of the training. Its figures mean nothing.
+    Token,
+}
+
+impl Extent {
+    /// How often every template comes.
+    pub const fn times(self) -> usize {
+        match self {
+            Extent::Whole => 3,
+            Extent::Token => 1,
+        }
+    }
+
+    /// How many queries come in what is measured.
+    pub const fn queries(self) -> usize {
+        match self {
+            Extent::Whole => 3 * Template::COUNT,
+            Extent::Token => Template::COUNT / 3,
+        }
+    }
+
+    fn options(self) -> Options {
+        let mut options = Options::default();
+        if self == Extent::Token {
+            (options.hidden, options.steps, options.settings.epochs) = (16, 0, 1);
+        }
+        options
+    }
+}
+
 /// What is known of the world before anything is measured.
 pub struct Lessons {
+    /// How much of it.
+    pub extent: Extent,
     /// The predictor.
     pub model: Arc<Model>,
     /// For each template by its place, the longest that it took alone on 16 units: ℓ_baseline of the paper.
@@ -40,7 +78,12 @@ pub struct Lessons {
 ///
 /// # Errors
 /// If nothing can be learnt.
-pub fn lessons(table: &Arc<Table>, seed: u64, watch: &mut dyn FnMut(Progress) -> Go) -> Result<Lessons, LearnError> {
+pub fn lessons(
+    table: &Arc<Table>,
+    seed: u64,
+    extent: Extent,
+    watch: &mut dyn FnMut(Progress) -> Go,
+) -> Result<Lessons, LearnError> {
     let mut observations = Vec::new();
     let mut number = 0;
     for size in SIZES {
@@ -48,7 +91,7 @@ pub fn lessons(table: &Arc<Table>, seed: u64, watch: &mut dyn FnMut(Progress) ->
             let seed = APART.wrapping_add(seed.wrapping_mul(1_000)).wrapping_add(number);
             // One of four watches; which one differs from size to size, so that every load is watched and learnt.
             let part = if at == number as usize / RATES.len() % RATES.len() { Part::Validate } else { Part::Train };
-            let arrivals = list(seed, rate, 3, |_| None);
+            let arrivals = list(seed, rate, extent.times(), |_| None);
             observations.extend(observed(table, size, seed, arrivals, number as u32, part));
             number += 1;
         }
@@ -56,9 +99,8 @@ pub fn lessons(table: &Arc<Table>, seed: u64, watch: &mut dyn FnMut(Progress) ->
         observations.extend(observed(table, size, seed, alone(2), number as u32, Part::Train));
         number += 1;
     }
-    let options = Options::default();
-    let learnt = learn(&observations, &options, watch)?;
-    Ok(Lessons { model: Arc::new(learnt.model), baseline: baseline(table, seed), queries: observations.len() })
+    let learnt = learn(&observations, &extent.options(), watch)?;
+    Ok(Lessons { extent, model: Arc::new(learnt.model), baseline: baseline(table, seed), queries: observations.len() })
 }
 
 /// The longest that each template took alone on 16 units, of three times.

@@ -93,7 +93,8 @@ impl Study {
             let baseline = lessons.baseline.get(template.index()).copied().unwrap_or_default();
             Some(Span::from_secs_f64(scenario.kappa * baseline.secs_f64()))
         };
-        let arrivals = list(seed, scenario.lambda, 3, slo);
+        let mut arrivals = list(seed, scenario.lambda, lessons.extent.times(), slo);
+        arrivals.truncate(lessons.extent.queries());
         let (fifth, whole) = (arrivals.len() / 5, arrivals.len());
         let usual = Setting {
             arrivals,

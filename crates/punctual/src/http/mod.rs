@@ -5,7 +5,7 @@
 //! | `/metrics` | Prometheus's text format |
 //! | `/healthz` | 200 if the driver answers in time |
 //! | `/readyz` | 200 if a query could run: a cluster is ready, nothing is shutting down |
-//! | `/v1/queries`, `/v1/clusters`, `/v1/classes`, `/v1/decisions`, `/v1/scaling`, `/v1/controllers`, `/v1/model` | the rows of the schema `punctual`; `?limit=` |
+//! | `/v1/queries`, `/v1/clusters`, `/v1/classes`, `/v1/lanes`, `/v1/decisions`, `/v1/scaling`, `/v1/controllers`, `/v1/model` | the rows of the schema `punctual`; `?limit=` |
 //! | `POST /v1/explain` | where a query would go if it came now, and why: [`explain`] |
 //! | `POST /v1/reload` | reads the configuration again: [`reload`] |
 //!
@@ -33,7 +33,7 @@ use punctual_core::cluster::Phase;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::catalog::{CLASSES, CLUSTERS, CONTROLLERS, DECISIONS, MODEL, QUERIES, Reader, SCALING, Table};
+use crate::catalog::{CLASSES, CLUSTERS, CONTROLLERS, DECISIONS, LANES, MODEL, QUERIES, Reader, SCALING, Table};
 use crate::door;
 use crate::link::{Link, Snapshot};
 use crate::metrics::{MEDIA_TYPE, Metrics};
@@ -96,6 +96,7 @@ fn routes(shared: Shared) -> Router {
         .route("/v1/queries", list(&QUERIES, false))
         .route("/v1/clusters", list(&CLUSTERS, false))
         .route("/v1/classes", list(&CLASSES, false))
+        .route("/v1/lanes", list(&LANES, false))
         .route("/v1/decisions", list(&DECISIONS, true))
         .route("/v1/scaling", list(&SCALING, true))
         .route("/v1/controllers", list(&CONTROLLERS, false))

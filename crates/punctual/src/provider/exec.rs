@@ -77,18 +77,25 @@ pub(super) async fn run(mut start: Start, wanted: Wanted) {
         turn = turn.lock() => turn,
         () = stop_wanted(&mut start.wishes) => return start.report(Notice::Stopped).await,
     };
+    let there = MayBeThere(&wanted.tags.cluster);
+    live(start, &wanted).await;
+    there.settled();
+}
+
+/// From its start to the end of its stop.
+async fn live(mut start: Start, wanted: &Wanted) {
     let voice = Voice { about: (start.cluster, start.generation), notices: &start.notices };
     let began = tokio::select! {
-        began = begin(&wanted, &voice, start.door.connect_within) => began,
+        began = begin(wanted, &voice, start.door.connect_within) => began,
         () = stop_wanted(&mut start.wishes) => {
-            end(&wanted).await;
+            end(wanted).await;
             return start.report(Notice::Stopped).await;
         }
     };
     let endpoint = match began {
         Ok(endpoint) => endpoint,
         Err(why) => {
-            end(&wanted).await;
+            end(wanted).await;
             return start.report(Notice::Lost(LossCause::StartFailed, why)).await;
         }
     };
@@ -97,14 +104,14 @@ pub(super) async fn run(mut start: Start, wanted: Wanted) {
         match start.next_wish().await {
             Wish::Run => {}
             Wish::Stop | Wish::Kill => {
-                end(&wanted).await;
+                end(wanted).await;
                 return start.report(Notice::Stopped).await;
             }
             Wish::Check(_) => {
                 if let Err(error) = relay::probe(&endpoint, start.door.connect_within).await
                     && !error.is_there()
                 {
-                    end(&wanted).await;
+                    end(wanted).await;
                     return start.report(Notice::Lost(LossCause::Unreachable, error.to_string())).await;
                 }
             }
@@ -198,6 +205,27 @@ async fn end(wanted: &Wanted) {
         tracing::error!(
             cluster,
             "it may run on and cost money: stop: {failure}; the next start of the gateway tries again"
+        );
+    }
+}
+
+/// A cluster that may be there. If the gateway ends before it has been stopped, that is said.
+struct MayBeThere<'a>(&'a str);
+
+impl MayBeThere<'_> {
+    /// Its stop has come to an end.
+    fn settled(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for MayBeThere<'_> {
+    fn drop(&mut self) {
+        let cluster = self.0;
+        tracing::error!(
+            cluster,
+            "it may run on and cost money: the gateway has ended before its stop has; the next start of the gateway takes it \
+             over or stops it"
         );
     }
 }

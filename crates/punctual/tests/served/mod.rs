@@ -234,9 +234,14 @@ pub(crate) fn journal_of(dir: &Path) -> std::path::PathBuf {
 
 /// A state directory with a model that expects every query to take that many seconds alone on one unit.
 pub(crate) fn with_model(seconds: f64) -> TempDir {
+    with_model_of(seconds, 0.5)
+}
+
+/// The same, with executions that vary by so much: the deviation of the logarithm.
+pub(crate) fn with_model_of(seconds: f64, spread: f64) -> TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let shape = Shape { known: 0, hidden: 16 };
-    let mut stage = Stage { spreads: [0.5; 4], ..Stage::default() };
+    let mut stage = Stage { spreads: [spread; 4], ..Stage::default() };
     stage.trees.start = seconds.ln();
     let weights = vec![0.0; Layout::of(shape).total()];
     let parts = Parts { stage, known: Vec::new(), hidden: 16, weights, spread_scales: [1.0; 2] };

@@ -16,7 +16,7 @@ fn spec(name: &str, units: u32) -> Spec {
 fn rehearsal(routing: Routing) -> Rehearsal {
     let policy = Policy { routing, decisions_kept: 0, ..Policy::default() };
     let fleet = vec![spec("a", 4), spec("b", 8)];
-    Rehearsal { seed: 1, policy, fleet, model: None, make: Make::Sharing, clients: None }
+    Rehearsal { seed: 1, policy, fleet, model: None, make: Make::Sharing, clients: None, troubles: Troubles::default() }
 }
 
 /// Queries of three seconds on one unit, one in half a second or so.

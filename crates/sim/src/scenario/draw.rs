@@ -11,7 +11,7 @@ use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::rng::Rng;
 use punctual_core::route::{Counting, Routing};
-use punctual_core::scale::Scaling;
+use punctual_core::scale::{Scaling, Selector, Trigger};
 use punctual_core::time::{Span, Time};
 
 use super::{Scenario, models};
@@ -20,19 +20,21 @@ use crate::world::Conditions;
 
 /// The scenario of a seed.
 pub fn random(seed: u64) -> Scenario {
-    let mut dice = Dice(Rng::numbered(seed, SCENARIOS));
-    let policy = policy(&mut dice);
+    let (mut dice, mut others) = (Dice(Rng::numbered(seed, SCENARIOS)), Dice(Rng::numbered(seed, SCALING)));
+    let policy = Policy { scaling: scaling(&mut others), ..policy(&mut dice) };
     let horizon = dice.span(1.0, 60.0);
     let expected = dice.between(1.0, 120.0);
     let pattern = pattern(&mut dice, expected / horizon.secs_f64(), horizon);
     let mix = mix(&mut dice, policy.classes.len() as u32, horizon.secs_f64() / expected);
     let conditions = conditions(&mut dice);
-    let script = script(&mut dice, horizon, &policy);
+    let mut script = script(&mut dice, horizon, &policy);
+    scale(&mut others, horizon, &policy, &mut script);
     Scenario { seed, policy, pattern, mix, horizon, conditions, script }
 }
 
-/// The stream that scenarios are drawn from: beside those that core and the world use.
+/// The streams that scenarios are drawn from, and what scales in them: beside those that core and the world use.
 const SCENARIOS: u64 = 2 << 32;
+const SCALING: u64 = 4 << 32;
 
 struct Dice(Rng);
 
@@ -96,6 +98,60 @@ fn policy(dice: &mut Dice) -> Policy {
         min_modelled: dice.one_of(&[Span::ZERO, Span::from_millis(50), Span::from_secs(1)]),
         max_clusters: dice.one_of(&[1, 4, 8]),
         scaling: Scaling::default(),
+        ..Policy::default()
+    }
+}
+
+/// What is started after a study.
+const STUDIED: [Selector; 2] = [Selector::Vertical, Selector::AddCluster];
+
+/// Rules of scaling: half the time none.
+fn scaling(dice: &mut Dice) -> Scaling {
+    if dice.sometimes(0.5) {
+        return Scaling::default();
+    }
+    let offers = [1, 2, 4, 8].into_iter().filter(|_| dice.sometimes(0.4)).collect::<Vec<_>>();
+    Scaling {
+        mode: dice.one_of(&[Mode::On, Mode::On, Mode::On, Mode::Shadow, Mode::Suggest]),
+        trigger: dice.one_of(Trigger::ALL),
+        selector: dice.one_of(&[Selector::None, Selector::Horizontal, STUDIED[0], STUDIED[1], STUDIED[0], STUDIED[1]]),
+        offers: offers.into_iter().map(|units| offer(dice, units)).collect(),
+        window: dice.span(0.5, 30.0),
+        study_window: dice.span(0.5, 30.0),
+        observations: dice.one_of(&[0, 1, 3, 10]),
+        completions: dice.one_of(&[1, 5, 20]),
+        late_share: dice.one_of(&[0.0, 0.05, 0.5]),
+        queue_depth: dice.one_of(&[0, 1, 3, 10]),
+        idle: dice.span(0.1, 20.0),
+        lifetime: dice.span(0.1, 20.0),
+        start_takes: dice.delay(10.0),
+        least: dice.one_of(&[0, 1, 2]),
+        most: dice.one_of(&[0, 2, 5, 10, 10]),
+        most_per_hour: if dice.sometimes(0.3) { Some(dice.between(1.0, 100.0)) } else { None },
+    }
+}
+
+fn offer(dice: &mut Dice, units: u32) -> Spec {
+    let name = format!("spare{units}");
+    let (slots, price) = (dice.one_of(&[1, 2, 4, 8]), Price { per_unit_hour: 3.6, minimum: dice.delay(60.0) });
+    Spec { offer: Some(name.clone()), name, units: Units(units), slots, price, killable: dice.sometimes(0.7) }
+}
+
+/// Some clusters of the script may be stopped, other rules scale in another way, there are models to study by, and operators
+/// ask for a look.
+fn scale(dice: &mut Dice, horizon: Span, policy: &Policy, script: &mut Vec<(Time, Event)>) {
+    for (_, event) in &mut *script {
+        match event {
+            Event::ClusterWanted(spec) if dice.sometimes(0.3) => spec.offer = Some(spec.name.clone()),
+            Event::PolicyAdopted(policy) => policy.scaling = scaling(dice),
+            _ => {}
+        }
+    }
+    if policy.scaling.mode != Mode::Off && dice.sometimes(0.7) {
+        script.push((Time::ZERO, Event::ModelAdopted(dice.one_of(&models::KNOWN))));
+    }
+    if dice.sometimes(0.3) {
+        script.extend((0..=dice.0.below(2)).map(|_| (dice.at(horizon), Event::ScalingWanted)));
     }
 }
 
@@ -133,6 +189,7 @@ fn mix(dice: &mut Dice, classes: u32, gap: f64) -> Mix {
             most_units: dice.one_of(&[1, 2, 8]),
             statements: dice.one_of(&[1, 1, 3, 8]),
             think: dice.span(0.001, 5.0),
+            ..Share::default()
         }
     };
     let shares = (0..=dice.0.below(3)).map(|_| share(dice)).collect();
@@ -158,6 +215,7 @@ fn conditions(dice: &mut Dice) -> Conditions {
         client_cancels: dice.fault(0.5),
         disconnects: dice.fault(0.3),
         patience: dice.span(0.01, 10.0),
+        ..Conditions::default()
     }
 }
 

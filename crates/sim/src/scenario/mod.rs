@@ -1,13 +1,14 @@
 //! Small random runs with everything checked that must hold: the test that finds what nobody thought of.
 //!
-//! A scenario is a function of its seed: policy, clusters, workload, delays and faults are all drawn. After every
+//! A scenario is a function of its seed: policy, scaling, clusters, workload, delays and faults are all drawn. After every
 //! event the dispatcher's own [`check`] runs, and a [`Watch`] that recomputes from events and commands alone what must
-//! hold for queries, seats, pins and clusters. At the end, every query has ended exactly once, the bill agrees with a
+//! hold for queries, seats, pins and clusters, and for what is decided about the fleet. At the end, every query has ended exactly once, the bill agrees with a
 //! slow reference, the journal replays to the same commands from its start and from a checkpoint on the way, and the
 //! same scenario once more gives the same commands.
 
 mod bill;
 mod draw;
+mod fleet;
 mod many;
 pub mod models;
 mod seen;
@@ -157,9 +158,11 @@ fn checked(scenario: &Scenario, record: &mut Recording) -> Result<Report, String
     let (mut tracker, mut seen) = (Tracker::default(), Seen::new());
     while let Some(step) = run.step() {
         tracker.take(&step);
+        let scaled = step.scaled();
         seen::count(&mut seen, &step.event, step.commands);
+        seen::count_scaled(&mut seen, &scaled);
         record.take(Entry::of(&step), step.dispatcher)?;
-        watch.take(step.now, &step.event, step.commands)?;
+        watch.take(step.now, &step.event, step.commands, &scaled)?;
         if let Some(broken) = check(step.dispatcher).first() {
             return Err(format!("check: {broken}"));
         }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::event::{Abandoned, Command, Event, LossCause, Outcome, PinEnd, Refusal};
+use punctual_core::event::{Abandoned, Command, Event, Full, LossCause, Outcome, PinEnd, Refusal};
+use punctual_core::mode::Mode;
+use punctual_core::scale::{Act, Because, Scaled};
 
 /// How often each kind of event, command and reason occurred, by its name.
 pub type Seen = BTreeMap<&'static str, u64>;
@@ -18,6 +20,30 @@ pub(super) fn count(seen: &mut Seen, event: &Event, commands: &[Command]) {
                 *seen.entry("predicted").or_default() += 1;
             }
         }
+    }
+}
+
+/// Counts decisions about the fleet.
+pub(super) fn count_scaled(seen: &mut Seen, scaled: &[&Scaled]) {
+    for scaled in scaled {
+        *seen.entry(scaled_name(scaled)).or_default() += 1;
+    }
+}
+
+fn scaled_name(scaled: &Scaled) -> &'static str {
+    match (scaled.act, scaled.because) {
+        (Act::Study(_), _) => "scaling: study",
+        (Act::Start(_, Some(_)), Because::NoCluster) => "scaling: start from nothing",
+        (Act::Start(_, Some(_)), Because::Best) => "scaling: start the best",
+        (Act::Start(_, Some(_)), _) => "scaling: start another",
+        (Act::Start(_, None), _) => "scaling: would start",
+        (Act::Stop(_), _) if scaled.mode != Mode::On => "scaling: would stop",
+        (Act::Stop(_), Because::Replaced) => "scaling: stop, replaced",
+        (Act::Stop(_), _) => "scaling: stop, idle",
+        (Act::Nothing, Because::MostClusters(_)) => "scaling: MostClusters",
+        (Act::Nothing, Because::MostPerHour { .. }) => "scaling: MostPerHour",
+        (Act::Nothing, Because::Stale) => "scaling: Stale",
+        (Act::Nothing, _) => "scaling: NothingBetter",
     }
 }
 
@@ -70,7 +96,10 @@ fn command_name(command: &Command) -> &'static str {
 
 fn refusal_name(refusal: Refusal) -> &'static str {
     match refusal {
-        Refusal::WaitingFull { .. } => "Refuse: WaitingFull",
+        Refusal::Full { of: Full::Gateway, .. } => "Refuse: Full",
+        Refusal::Full { of: Full::Class(_), .. } => "Refuse: Full, class",
+        Refusal::Full { of: Full::Lane(_), .. } => "Refuse: Full, lane",
+        Refusal::TooLate { .. } => "Refuse: TooLate",
         Refusal::WaitedTooLong { .. } => "Refuse: WaitedTooLong",
         Refusal::NoCluster => "Refuse: NoCluster",
         Refusal::NoClusterCouldRun { .. } => "Refuse: NoClusterCouldRun",

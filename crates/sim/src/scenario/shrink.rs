@@ -2,6 +2,7 @@
 //! short enough to be read, and to be written down as a story.
 
 use punctual_core::event::Event;
+use punctual_core::scale::Scaling;
 use punctual_core::time::Span;
 
 use super::{Failure, Scenario, run};
@@ -55,6 +56,9 @@ fn simpler(scenario: &Scenario) -> Vec<Scenario> {
         without(&|s| s.mix.shares[index].statements = 1);
     }
     without(&|s| s.mix.clients = None);
+    without(&|s| s.policy.scaling = Scaling::default());
+    without(&|s| s.policy.scaling.offers.truncate(1));
+    without(&|s| s.policy.scaling.most_per_hour = None);
     without(&|s| s.conditions.start_failures = 0.0);
     without(&|s| s.conditions.life = None);
     without(&|s| s.conditions.bounces = 0.0);

@@ -16,16 +16,19 @@ use punctual_core::event::{Abandoned, Command, Event, Outcome, Refusal};
 use punctual_core::id::{ClusterId, Generation, QueryId, SessionId};
 use punctual_core::policy::Policy;
 use punctual_core::query::{Ended, Query, Status};
+use punctual_core::scale::Scaled;
 use punctual_core::time::Time;
 
 use super::bill::Bill;
+use super::fleet::Fleet;
 
 /// What is known of a run from the outside.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
     queries: BTreeMap<QueryId, Seen>,
     ended: BTreeSet<QueryId>,
-    clusters: BTreeMap<ClusterId, Known>,
+    pub(super) clusters: BTreeMap<ClusterId, Known>,
+    pub(super) fleet: Fleet,
     /// Sessions that hold a cluster.
     pins: BTreeMap<SessionId, Pin>,
     /// What the present step's event took away. Timers that are due fire before an event, and their commands may still
@@ -76,12 +79,12 @@ struct Freed {
 
 /// A cluster as far as events and commands tell.
 #[derive(Clone, Debug)]
-struct Known {
-    spec: Spec,
-    generation: Generation,
-    life: Life,
-    /// The dispatcher was told to drain it.
-    draining: bool,
+pub(super) struct Known {
+    pub(super) spec: Spec,
+    pub(super) generation: Generation,
+    pub(super) life: Life,
+    /// The dispatcher was told to drain it, or decided to.
+    pub(super) draining: bool,
     /// A query there will not stop.
     stuck: bool,
     /// Something works there for nobody, its provider says.
@@ -90,7 +93,7 @@ struct Known {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Life {
+pub(super) enum Life {
     Starting,
     Up,
     Stopping,
@@ -103,6 +106,7 @@ impl Watch {
             queries: BTreeMap::new(),
             ended: BTreeSet::new(),
             clusters: BTreeMap::new(),
+            fleet: Fleet::new(policy),
             pins: BTreeMap::new(),
             freed: Freed::default(),
             max_waiting: policy.max_waiting as usize,
@@ -112,11 +116,19 @@ impl Watch {
     }
 
     /// Takes a step in; the first thing that must not be is the error.
-    pub(super) fn take(&mut self, now: Time, event: &Event, commands: &[Command]) -> Result<(), String> {
+    pub(super) fn take(
+        &mut self,
+        now: Time,
+        event: &Event,
+        commands: &[Command],
+        scaled: &[&Scaled],
+    ) -> Result<(), String> {
         self.hear(now, event);
+        self.fleet.hear(event);
         for (index, command) in commands.iter().enumerate() {
             self.obey(now, event, command, &commands[..index])?;
         }
+        self.decided(scaled, commands)?;
         for seat in [Seat::Slot, Seat::Control] {
             let waiting = self.waiting(seat);
             must(waiting <= self.max_waiting, || format!("{waiting} queries wait, {} may", self.max_waiting))?;
@@ -327,6 +339,12 @@ impl Watch {
             Command::Stop { cluster, generation, force } => {
                 // Timers that are due fire before the event: a stop of that instant may not know of it yet.
                 let news = matches!(event, Event::ClusterRanAway { .. });
+                // Nor may it know that what has started too late has started.
+                let too_late = matches!(event, Event::ClusterReady { cluster: ready, .. } if ready == cluster);
+                let runs = |known: &Known| known.life == Life::Up && !known.draining;
+                if !too_late && self.clusters.get(cluster).is_some_and(runs) {
+                    self.fleet.stopped.push(*cluster);
+                }
                 self.obey_stop(*cluster, *generation, *force, news, now)
             }
             Command::Study { .. } => Ok(()),
@@ -393,6 +411,11 @@ impl Watch {
         (self.queries.values().filter(run).count() + self.pins.values().filter(held).count()) as u32
     }
 
+    /// Seats of any kind that are taken on a cluster.
+    pub(super) fn holds(&self, cluster: ClusterId) -> u32 {
+        self.taken(cluster, Seat::Slot) + self.taken(cluster, Seat::Control)
+    }
+
     /// A query is told to stop, or not waited for. One that will not stop makes its cluster go, if it can be killed.
     fn obey_end(&mut self, query: QueryId, stuck: bool) -> Result<(), String> {
         let runs = self.queries.get(&query).and_then(|seen| seen.runs).map(|runs| runs.cluster);
@@ -427,7 +450,7 @@ impl Watch {
         news: bool,
         now: Time,
     ) -> Result<(), String> {
-        let holds = self.taken(id, Seat::Slot) + self.taken(id, Seat::Control);
+        let holds = self.holds(id);
         must(force || holds == 0, || format!("cluster {id} stops gently, and {holds} seats are taken"))?;
         let known = self.clusters.get_mut(&id).ok_or_else(|| format!("cluster {id} is not there"))?;
         must(force || news || !known.stuck, || format!("cluster {id} stops gently, and a query there will not stop"))?;
@@ -528,6 +551,6 @@ fn seat_of(query: &Query) -> Seat {
     if query.class == class::CONTROL { Seat::Control } else { Seat::Slot }
 }
 
-fn must(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+pub(super) fn must(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }

@@ -1,7 +1,9 @@
 //! Which queries arrive: a weighted choice, and how much work each is.
 
+use punctual_core::admit::claim::Claim;
+use punctual_core::class::DEFAULT;
 use punctual_core::fingerprint::Fingerprint;
-use punctual_core::id::{ClassId, SessionId};
+use punctual_core::id::{ClassId, SessionId, UserId};
 use punctual_core::math;
 use punctual_core::rng::{Rng, Stream};
 use punctual_core::statement::Kind;
@@ -38,6 +40,10 @@ pub struct Share {
     pub statements: u32,
     /// The mean time between the queries of a transaction.
     pub think: Span,
+    /// Whose they are, and what they ask for.
+    pub claim: Claim,
+    /// How many users send them, each as many: the one of the claim and those after it.
+    pub users: u32,
 }
 
 /// How the work of queries is spread.
@@ -63,6 +69,23 @@ pub enum Size {
     },
 }
 
+impl Default for Share {
+    /// Nothing much, of one user.
+    fn default() -> Share {
+        Share {
+            weight: 1.0,
+            class: DEFAULT,
+            slo: None,
+            size: Size::Fixed(Span::ZERO),
+            most_units: 1,
+            statements: 1,
+            think: Span::ZERO,
+            claim: Claim::default(),
+            users: 1,
+        }
+    }
+}
+
 impl Size {
     /// Draws one.
     pub fn draw(self, rng: &mut Rng) -> Span {
@@ -86,7 +109,8 @@ impl Size {
 impl Mix {
     /// A mix of one kind of queries in one class, each from a client of its own.
     pub fn of_one(class: ClassId, slo: Option<Span>, size: Size, most_units: u32) -> Mix {
-        let share = Share { weight: 1.0, class, slo, size, most_units, statements: 1, think: Span::ZERO };
+        let share =
+            Share { weight: 1.0, class, slo, size, most_units, statements: 1, think: Span::ZERO, ..Share::default() };
         Mix { shares: vec![share], clients: None }
     }
 
@@ -119,12 +143,14 @@ impl Draw {
             Some(clients) => self.choice.below(u64::from(clients.max(1))),
         };
         let share = &self.mix.shares[index];
-        let ask = draw_ask(share, index, &mut self.work);
+        let which = if share.users > 1 { self.choice.below(share.users.into()) } else { 0 };
+        let claim = Claim { user: UserId(share.claim.user.0 + which), ..share.claim };
+        let ask = draw_ask(share, (index, claim), &mut self.work);
         let more = self.choice.below(u64::from(share.statements.max(1)));
         let then = (0..more)
             .map(|_| {
                 let after = Span::from_secs_f64(self.choice.exponential(share.think.secs_f64()));
-                Later { after, ask: draw_ask(share, index, &mut self.work) }
+                Later { after, ask: draw_ask(share, (index, claim), &mut self.work) }
             })
             .collect();
         Some(Arrival { at, session: SessionId::of(0, number), ask, then })
@@ -143,10 +169,11 @@ impl Draw {
     }
 }
 
-fn draw_ask(share: &Share, index: usize, rng: &mut Rng) -> Ask {
+fn draw_ask(share: &Share, (index, claim): (usize, Claim), rng: &mut Rng) -> Ask {
     Ask {
         class: share.class,
         slo: share.slo,
+        claim,
         fingerprint: Fingerprint(index as u64),
         kind: Kind::Select,
         work: Work { cpu: share.size.draw(rng), most_units: share.most_units },
@@ -194,6 +221,7 @@ mod tests {
             most_units: 1,
             statements: 3,
             think: Span::from_secs(1),
+            ..Share::default()
         };
         let mix = Mix { shares: vec![share(2, 3.0), share(3, 0.0), share(4, 1.0)], clients: Some(5) };
         let arrivals: Vec<_> = generate(4, &Pattern::Poisson { rate: 100.0 }, &mix, Span::from_secs(400)).collect();

@@ -15,6 +15,7 @@ mod templates;
 
 use std::sync::Arc;
 
+use punctual_core::admit::claim::Claim;
 use punctual_core::fingerprint::Fingerprint;
 use punctual_core::id::{ClassId, SessionId, Units};
 use punctual_core::predict::features::FEATURES;
@@ -52,6 +53,8 @@ pub struct Ask {
     pub class: ClassId,
     /// When it is late.
     pub slo: Option<Span>,
+    /// Whose it is, and what it asks for.
+    pub claim: Claim,
     /// Its shape.
     pub fingerprint: Fingerprint,
     /// What it does.

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use punctual_core::admit::claim::Claim;
 use punctual_core::fingerprint::Fingerprint;
 use punctual_core::id::{ClassId, SessionId, Units};
 use punctual_core::math;
@@ -59,6 +60,7 @@ pub fn again(trace: &[Remembered], seed: u64) -> impl Iterator<Item = Arrival> +
         let ask = Ask {
             class: query.class,
             slo: query.slo,
+            claim: Claim::default(),
             fingerprint: query.fingerprint,
             kind: Kind::Select,
             work: Work { cpu: Span::ZERO, most_units: 1 },

@@ -5,6 +5,7 @@
 
 use std::sync::LazyLock;
 
+use punctual_core::admit::claim::Claim;
 use punctual_core::fingerprint::Fingerprint;
 use punctual_core::id::{ClassId, SessionId};
 use punctual_core::predict::features::{FEATURES, Features, features};
@@ -35,6 +36,7 @@ impl Asked {
         let ask = Ask {
             class: self.class,
             slo: self.slo,
+            claim: Claim::default(),
             fingerprint: Fingerprint(self.template.number().into()),
             kind: Kind::Select,
             work: Work { cpu: Span::from_secs_f64(profile.cpu), most_units },

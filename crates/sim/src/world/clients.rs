@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use punctual_core::admit::claim::Claim;
 use punctual_core::event::{Event, Outcome};
 use punctual_core::id::{QueryId, SessionId};
 use punctual_core::query::Query;
@@ -63,7 +62,7 @@ impl World {
         let client = self.clients.entry(session).or_default();
         client.query.get_or_insert(id);
         let stubborn = self.chance.strikes(self.conditions.stubborn);
-        let Ask { class, slo, fingerprint, kind, .. } = ask;
+        let Ask { class, slo, claim, fingerprint, kind, .. } = ask;
         let traits = Some(Box::new(ask.traits()));
         self.sent.insert(id, Sent { session, ask, stubborn });
         if self.chance.strikes(self.conditions.client_cancels) {
@@ -74,16 +73,7 @@ impl World {
             let after = self.chance.fault_after(self.conditions.patience);
             self.agenda.add(now + after, Due::Vanishes(session));
         }
-        self.inbox.push_back(Event::Arrived(Query {
-            id,
-            session,
-            fingerprint,
-            kind,
-            class,
-            slo,
-            claim: Claim::default(),
-            traits,
-        }));
+        self.inbox.push_back(Event::Arrived(Query { id, session, fingerprint, kind, class, slo, claim, traits }));
     }
 
     /// A client is gone. What it had running goes on until it is told to stop.

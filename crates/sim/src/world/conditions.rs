@@ -1,7 +1,7 @@
 //! How the world treats the dispatcher: how long things take, and how often they go wrong.
 
 use punctual_core::rng::{Rng, Stream};
-use punctual_core::time::Span;
+use punctual_core::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 /// What the world is like. The default is a perfect one: everything at once, nothing fails.
@@ -13,6 +13,10 @@ pub struct Conditions {
     pub start_least: Span,
     /// What a start takes on top, exponential with this mean.
     pub start_more: Span,
+    /// What a start takes on top of both: uniform up to this.
+    pub start_spread: Span,
+    /// Starts that are asked for before then take the least time and do not fail.
+    pub starts_spared_until: Time,
     /// The share of starts that fail, after that time.
     pub start_failures: f64,
     /// How long a stop takes.

@@ -35,13 +35,18 @@ impl World {
         let compute = self.make.cluster(spec.units);
         let (units, up, here, burning) = (spec.units, false, Vec::new(), Vec::new());
         self.sites.insert(cluster, Site { generation, units, up, compute, here, burning, change: 0 });
+        let spared = now < self.conditions.starts_spared_until;
         let more = match self.conditions.start_more {
-            Span::ZERO => Span::ZERO,
+            mean if spared || mean == Span::ZERO => Span::ZERO,
             mean => Span::from_secs_f64(self.chance.starts.exponential(mean.secs_f64())),
         };
-        let fails = self.chance.strikes(self.conditions.start_failures);
+        let spread = match self.conditions.start_spread {
+            most if spared || most == Span::ZERO => Span::ZERO,
+            most => Span::from_micros(self.chance.starts.below(most.micros().saturating_add(1))),
+        };
+        let fails = !spared && self.chance.strikes(self.conditions.start_failures);
         let due = if fails { Due::StartFails { cluster, generation } } else { Due::Starts { cluster, generation } };
-        self.agenda.add(now + self.conditions.start_least + more, due);
+        self.agenda.add(now + self.conditions.start_least + more + spread, due);
     }
 
     pub(super) fn starts(&mut self, cluster: ClusterId, generation: Generation, now: Time) {

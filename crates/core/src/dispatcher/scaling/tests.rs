@@ -205,6 +205,31 @@ fn a_shadow_decides_records_and_does_nothing() {
 }
 
 #[test]
+fn what_was_begun_is_not_gone_on_with_once_nothing_is_to_be_done() {
+    let vertical = Scaling { selector: Selector::Vertical, ..rules() };
+    let mut bench = bench(vertical.clone());
+    bench.does(Event::ClusterWanted(offer(4)));
+    bench.does(Event::ClusterReady { cluster: ClusterId(2), generation: Generation(0) });
+    let asked = asks(&mut bench);
+    says(&mut bench, asked, &[(None, 0.9), (Some(2), 0.0)]);
+    let policy = bench.dispatcher.policy.clone();
+    let shadow = Policy { scaling: Scaling { mode: Mode::Shadow, ..vertical }, ..policy };
+    bench.does(Event::PolicyAdopted(Box::new(shadow)));
+    let commands = bench.does(Event::ClusterReady { cluster: ClusterId(3), generation: Generation(0) });
+    assert_eq!((commands, last(&bench)), (vec![], (Act::Stop(ClusterId(2)), Because::Replaced)));
+    assert_eq!(bench.dispatcher.clusters[&ClusterId(2)].phase, Phase::Ready);
+}
+
+#[test]
+fn an_answer_that_comes_while_everything_shuts_down_starts_nothing() {
+    let mut bench = bench(rules());
+    let asked = asks(&mut bench);
+    bench.does(Event::ShutdownWanted { within: Span::from_secs(60) });
+    assert_eq!(says(&mut bench, asked, &[(None, 0.9), (Some(0), 0.0)]), []);
+    assert_eq!(last(&bench), (Act::Nothing, Because::Stale));
+}
+
+#[test]
 fn the_other_triggers_and_selectors_do_as_they_say() {
     let horizontal = Scaling { selector: Selector::Horizontal, ..rules() };
     let mut queue = bench(Scaling { trigger: Trigger::QueueDepth, queue_depth: 2, ..horizontal.clone() });

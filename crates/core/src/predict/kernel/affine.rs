@@ -30,18 +30,27 @@ pub(super) unsafe fn affine<L: Lanes, const V: usize>(p: Product) {
     let mut column = 0;
     // SAFETY: the caller's vow; every panel ends at or before `width`.
     unsafe {
-        while column + V * L::WIDTH <= p.width {
-            panel::<L, V>(p, column, L::WIDTH);
-            column += V * L::WIDTH;
+        // A row alone has but one sum per register: it takes more registers to hide the latency of an addition.
+        if p.rows == 1 {
+            column = panels::<L, 8>(p, column);
         }
-        while column + L::WIDTH <= p.width {
-            panel::<L, 1>(p, column, L::WIDTH);
-            column += L::WIDTH;
-        }
+        column = panels::<L, V>(p, column);
+        column = panels::<L, 1>(p, column);
         if column < p.width {
             panel::<L, 1>(p, column, p.width - column);
         }
     }
+}
+
+/// As many panels of `V` registers as there are from `column` on; the column where they end.
+#[inline(always)]
+unsafe fn panels<L: Lanes, const V: usize>(p: Product, mut column: usize) -> usize {
+    while column + V * L::WIDTH <= p.width {
+        // SAFETY: as for `affine`; the panel ends at or before `width`.
+        unsafe { panel::<L, V>(p, column, L::WIDTH) };
+        column += V * L::WIDTH;
+    }
+    column
 }
 
 /// All rows of the columns from `column` on; the panel's last register holds `last` of them.

@@ -5,13 +5,15 @@ use std::num::NonZero;
 use std::path::Path;
 use std::{fs, thread};
 
+use punctual_core::admit::Order;
 use punctual_core::class::{CONTROL, Class, Classes, DEFAULT, Origin};
 use punctual_core::mode::Mode;
+use punctual_core::policy::Policy;
 use punctual_core::statement::Statement;
 use punctual_core::time::Span;
 use serde::Serialize;
 
-use super::startable;
+use super::{admission, startable};
 use crate::config::bytes_text;
 use crate::door::local::{self, Wished};
 use crate::door::{reason, rule_text, treated};
@@ -76,6 +78,8 @@ pub struct ClassMeaning {
     pub slo: Option<Span>,
     /// Its rules, in words.
     pub rules: Vec<String>,
+    /// On what terms its queries are admitted, in words; none: as usual.
+    pub terms: Vec<String>,
 }
 
 /// A query that was asked about.
@@ -91,7 +95,7 @@ pub struct QueryMeaning {
     pub priority_asked: Option<i32>,
     /// Its priority as it comes: what it asks for within what its class allows, before any threshold lowers it.
     pub priority: i32,
-    /// The lane of its class, if that names one.
+    /// Its lane with that priority, if it is in one that has a limit.
     pub lane: Option<String>,
     /// The number of its shape.
     pub fingerprint: String,
@@ -133,7 +137,10 @@ impl Meaning {
             http: settings.http.map(|http| http.to_string()),
             usd_per_hour: clusters.iter().map(|cluster| cluster.usd_per_hour).sum(),
             clusters,
-            classes: order.filter_map(|index| classes.get(index)).map(class_meaning).collect(),
+            classes: order
+                .filter_map(|index| classes.get(index))
+                .map(|class| class_meaning(class, &settings.policy))
+                .collect(),
             limits: limits(settings),
             records: records(settings),
             problems,
@@ -145,8 +152,8 @@ impl Meaning {
 
 impl QueryMeaning {
     /// What becomes of a query from there, in a session with those wishes.
-    pub(super) fn of(sql: &str, origin: Origin<'_>, wished: &Wished, classes: Vec<Class>) -> QueryMeaning {
-        let (statement, classes) = (Statement::read(sql), Classes::new(classes));
+    pub(super) fn of(sql: &str, origin: Origin<'_>, wished: &Wished, policy: &Policy) -> QueryMeaning {
+        let (statement, classes) = (Statement::read(sql), Classes::new(policy.classes.clone()));
         let (id, because, slo) = treated(&classes, wished, origin, &statement);
         let class = &classes.list()[id.0 as usize];
         let mut warnings = Vec::new();
@@ -164,13 +171,15 @@ impl QueryMeaning {
         }
         let slo = if id == CONTROL { None } else { slo };
         let asked = statement.tag.priority.or(wished.priority);
+        let priority = class.terms.priority(asked, None, None);
+        let lane = policy.lanes.lane_of(&class.terms, priority);
         QueryMeaning {
             class: class.name.clone(),
             because: reason(because, class),
             slo_s: slo.map(Span::secs_f64),
             priority_asked: asked,
-            priority: class.terms.priority(asked, None, None),
-            lane: class.terms.lane.clone(),
+            priority,
+            lane: policy.lanes.get(lane).map(|lane| lane.name.clone()),
             fingerprint: statement.fingerprint.to_string(),
             statement: statement.kind.name(),
             shape: statement.shape,
@@ -226,19 +235,20 @@ fn resources(embedded: &Embedded, units: u32) -> (u64, u64) {
     (units * u64::from(embedded.threads_per_unit), units.saturating_mul(embedded.memory_per_unit))
 }
 
-fn class_meaning(class: &Class) -> ClassMeaning {
+fn class_meaning(class: &Class, policy: &Policy) -> ClassMeaning {
     let rules = match class.name.as_str() {
         "control" => vec!["what drivers and tools send on their own account".to_owned()],
         "default" => vec!["whatever no rule matches".to_owned()],
         _ if class.rules.is_empty() => vec!["only queries that ask for it".to_owned()],
         _ => class.rules.iter().map(rule_text).collect(),
     };
-    ClassMeaning { name: class.name.clone(), slo_s: class.slo.map(Span::secs_f64), slo: class.slo, rules }
+    let terms = admission::of_class(&class.terms, &policy.lanes, policy.order);
+    ClassMeaning { name: class.name.clone(), slo_s: class.slo.map(Span::secs_f64), slo: class.slo, rules, terms }
 }
 
 fn limits(settings: &Settings) -> Vec<String> {
     let (policy, door) = (&settings.policy, &settings.door);
-    vec![
+    let mut limits = vec![
         match policy.routing_mode {
             Mode::On => format!("Queries go to clusters by {}.", policy.routing),
             Mode::Off => format!("Queries go to clusters by {}: `routing_mode` is off.", policy.baseline),
@@ -257,6 +267,13 @@ fn limits(settings: &Settings) -> Vec<String> {
             door.max_sessions, door.max_statements
         ),
         format!("A protocol message is at most {}.", bytes_text(door.max_message as u64)),
+        match policy.order {
+            Order::Fifo => "Of those that wait the oldest goes first.".to_owned(),
+            Order::Fair => format!(
+                "Of those that wait whoever has used least lately for its share goes first; half of it counts no more after {}.",
+                policy.half_life
+            ),
+        },
         format!("A session that sends nothing for {} in a transaction loses it.", policy.pin_idle),
         format!("A cancelled query that goes on for {} costs its cluster its life.", policy.cancel_grace),
         format!(
@@ -264,7 +281,13 @@ fn limits(settings: &Settings) -> Vec<String> {
             policy.start_limit, policy.drain_limit
         ),
         format!("A shutdown takes at most {}.", settings.shutdown_within),
-    ]
+    ];
+    limits.extend(policy.max_running.map(|most| format!("At most {most} queries run at once in all.")));
+    limits.extend(policy.adaptive.map(|rules| {
+        format!("How many run on a cluster follows how long they take: {} at least, its slots at most.", rules.least)
+    }));
+    limits.extend(admission::of_lanes(policy));
+    limits
 }
 
 fn records(settings: &Settings) -> Vec<String> {
@@ -289,9 +312,31 @@ fn predictions(prediction: &Prediction) -> String {
     }
 }
 
+/// What keeps clusters from ever being there.
+fn in_vain(settings: &Settings) -> Vec<String> {
+    let (policy, scaling) = (&settings.policy, &settings.policy.scaling);
+    let mut warnings = Vec::new();
+    if scaling.mode != Mode::On && settings.clusters.iter().all(|cluster| cluster.initial == 0) {
+        warnings.push(format!(
+            "no cluster is started at the start, and `scaling.mode` is \"{}\", so none ever is: every query is refused when it \
+             has waited for {}; write `initial = 1` in a [[cluster]], or `mode = \"on\"`",
+            scaling.mode, policy.wait_limit
+        ));
+    }
+    if scaling.mode == Mode::On && scaling.start_takes > policy.start_limit {
+        warnings.push(format!(
+            "a start is expected to take {} (`scaling.start_takes`) and is given up after {} (`policy.start_limit`)",
+            scaling.start_takes, policy.start_limit
+        ));
+    }
+    warnings
+}
+
 fn warnings(settings: &Settings) -> Vec<String> {
     let classes = &settings.policy.classes;
     let mut warnings = crowding(&settings.clusters);
+    warnings.extend(in_vain(settings));
+    warnings.extend(admission::in_vain(settings));
     for cluster in &settings.clusters {
         let ClusterKind::Address(endpoint) = &cluster.kind else { continue };
         let name = &cluster.spec.name;

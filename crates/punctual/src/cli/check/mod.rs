@@ -7,6 +7,7 @@
 //! [`Meaning`] is the one value that both outputs show, so that they say the same; [`QueryMeaning`] that of the question
 //! what becomes of a query.
 
+mod admission;
 mod meaning;
 mod reach;
 mod startable;
@@ -79,7 +80,7 @@ pub fn run(check: &Check, out: &mut dyn Write, err: &mut dyn Write) -> io::Resul
         let client = check.client.unwrap_or_default();
         let origin = Origin { user: &check.user, database: &check.database, application: &check.application, client };
         let wished = Wished { class: check.class.clone(), priority: check.priority, ..Wished::default() };
-        let query = QueryMeaning::of(sql, origin, &wished, settings.policy.classes);
+        let query = QueryMeaning::of(sql, origin, &wished, &settings.policy);
         match check.format {
             Format::Text => text::write_query(&query, out)?,
             Format::Json => writeln!(out, "{:#}", json!(query))?,

@@ -90,6 +90,7 @@ fn a_file_is_told_in_words() {
           At most 1000 queries wait, each at most 5m; one more, or one that waited longer, is refused.
           At most 1000 clients are connected, each with at most 1000 prepared statements.
           A protocol message is at most 64MiB.
+          Of those that wait the oldest goes first.
           A session that sends nothing for 10m in a transaction loses it.
           A cancelled query that goes on for 5s costs its cluster its life.
           A cluster has 5m to start, and 1m to finish its queries before it goes.
@@ -182,6 +183,12 @@ fn a_query_is_told_what_its_client_its_tags_and_its_session_make_of_it() {
     assert!(text.contains("a comment says `app=dbt` and a comment has \"nightly\" in it."), "{text}");
     let text = told(Check { class: Some("Asked_For".into()), ..query("select a from t") });
     assert!(text.contains("is of class asked_for: its session chose the class."), "{text}");
+    let lanes = file.replace(
+        "[[class]]\nname = \"office\"",
+        "[lanes]\nstrategy = \"hilo\"\nmax_low_percent = 20\n[[class]]\nname = \"office\"\npriority_from = -5",
+    );
+    let (text, _) = printed(Some(&lanes), Check { client, ..query("select a from t /* punctual: priority=-2 */") });
+    assert!(text.contains("Its priority is -2, before any threshold. Its lane is low."), "{text}");
     let text = told(query("select a from t /* punctual: class=control */"));
     assert!(text.contains("asks for class \"control\" in vain: Nobody can choose it"), "{text}");
 }
@@ -251,6 +258,7 @@ fn programs_get_the_same_as_json() {
 }
 
 #[test]
+#[cfg(feature = "embedded")]
 fn without_a_file_the_demo_clusters_are_told() {
     let (text, code) = printed(None, Check::default());
     assert_eq!(code, DONE);
@@ -324,6 +332,17 @@ fn embedded_clusters_that_would_not_start_fail_the_check() {
 }
 
 #[test]
+fn a_fleet_that_never_comes_is_warned_of() {
+    let scaled = "[[cluster]]\nname = \"a\"\nkind = \"simulated\"\nkeep = \"scaled\"\n";
+    let (text, code) = printed(Some(scaled), Check::default());
+    assert!(code == 0 && text.contains("no cluster is started at the start"), "{text}");
+    let (text, _) =
+        printed(Some(&format!("{scaled}[scaling]\nmode = \"on\"\nstart_takes = \"10m\"\n")), Check::default());
+    assert!(!text.contains("no cluster is started") && text.contains("is given up after 5m"), "{text}");
+}
+
+#[test]
+#[cfg(feature = "embedded")]
 fn the_example_is_explained_without_surprise() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/punctual.toml");
     let (mut out, mut err) = (Vec::new(), Vec::new());

@@ -62,6 +62,9 @@ fn write_classes(classes: &[ClassMeaning], out: &mut dyn Write) -> io::Result<()
             let or = if index == 0 { "" } else { "or " };
             writeln!(out, "  {name:name_width$}  {slo:>10}  {or}{rule}")?;
         }
+        for term in &class.terms {
+            writeln!(out, "  {:name_width$}  {:>10}    {term}", "", "")?;
+        }
     }
     Ok(())
 }

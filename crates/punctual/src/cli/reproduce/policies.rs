@@ -13,7 +13,7 @@ use punctual_sim::world::warehouse::Table;
 use crate::cli::progress::Teller;
 use crate::cli::{Format, Stop};
 use crate::experiment::compare::{Comparison, compare};
-use crate::experiment::lessons::lessons;
+use crate::experiment::lessons::{Extent, lessons};
 use crate::experiment::settings::Study;
 use crate::print;
 
@@ -28,6 +28,9 @@ pub(in crate::cli) struct Flags {
     /// What the lessons of the predictor begin with
     #[arg(long, default_value_t = 0)]
     lessons: u64,
+    /// Only a token of everything: what the result looks like, with figures that mean nothing
+    #[arg(long, hide = true)]
+    token: bool,
     /// How to write the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -48,7 +51,8 @@ pub(super) fn run(studies: &[Study], flags: &Flags) -> Result<u8, Stop> {
     let tell = |stage: &'static str, done: (u64, u64)| {
         teller.lock().unwrap_or_else(PoisonError::into_inner).tell(stage, done, String::new);
     };
-    let lessons = lessons(&table, flags.lessons, &mut |progress| {
+    let extent = if flags.token { Extent::Token } else { Extent::Whole };
+    let lessons = lessons(&table, flags.lessons, extent, &mut |progress| {
         if let Progress::Batch { done, of, .. } = progress {
             tell("learning", (done, of));
         }

@@ -15,6 +15,7 @@ use punctual_sim::rehearsal::{Rehearsal, Rehearsed};
 
 use super::found::Run;
 use super::load::{Cut, Load};
+use super::shadow::Record;
 use crate::cli::progress::Teller;
 
 /// How often the progress is looked at.
@@ -31,6 +32,8 @@ pub(super) struct Every<'a> {
     pub(super) seeds: (u64, u64),
     /// How many runs of each policy are kept whole.
     pub(super) kept: Kept,
+    /// What was done with these queries, if runs are compared with that.
+    pub(super) record: Option<&'a Record>,
 }
 
 /// Which runs are kept whole, for pictures and for history.
@@ -92,7 +95,8 @@ impl Every<'_> {
             !stop.load(Ordering::Relaxed)
         })?;
         ended.fetch_add(arrivals.len() - last, Ordering::Relaxed);
-        let run = Run::of(&rehearsed, self.classes);
+        let change = self.record.map(|record| record.change(&arrivals, &rehearsed));
+        let run = Run::of(&rehearsed, self.classes, change);
         let kept = (self.kept.first_seeds && seed == 0) || (self.kept.first_policy && policy == 0);
         Some((run, kept.then_some(rehearsed)))
     }

@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 
 use punctual_core::class::Class;
+use punctual_core::math;
 use punctual_core::query::{Ended, Status};
 use punctual_core::time::Time;
 use punctual_sim::rehearsal::{Foresight, Rehearsed};
 use serde::Serialize;
 
-use super::trace::{AsRecorded, nearest_rank};
+use super::shadow::{Change, Shadow};
+use super::trace::AsRecorded;
 use crate::figure::Figure;
 
 /// Decisions about the fleet that are told.
@@ -51,6 +53,9 @@ pub(super) struct OfPolicy {
     /// Clusters that scaling started and stopped.
     pub(super) starts: Figure,
     pub(super) stops: Figure,
+    /// Starts that failed, and clusters that were lost.
+    pub(super) failed_starts: Figure,
+    pub(super) lost_clusters: Figure,
     /// Queries by how they ended, in the mean over seeds.
     pub(super) ended: BTreeMap<&'static str, f64>,
     pub(super) classes: BTreeMap<String, OfClass>,
@@ -59,6 +64,9 @@ pub(super) struct OfPolicy {
     /// Less that of the first policy, seed by seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) against_first: Option<Against>,
+    /// What it would have changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shadow: Option<Shadow>,
     /// Decisions about the fleet with the first seed, the first ones.
     pub(super) scaling: Vec<Decided>,
 }
@@ -115,8 +123,11 @@ pub(super) struct Run {
     cost: f64,
     hours: [f64; 2],
     actions: [usize; 2],
+    /// Failed starts, lost clusters.
+    losses: [usize; 2],
     foresight: Option<Foresight>,
     scaling: Vec<Decided>,
+    change: Option<Change>,
 }
 
 /// What came of some queries of one run.
@@ -128,7 +139,7 @@ struct Share {
 }
 
 impl Run {
-    pub(super) fn of(rehearsed: &Rehearsed, classes: &[Class]) -> Run {
+    pub(super) fn of(rehearsed: &Rehearsed, classes: &[Class], change: Option<Change>) -> Run {
         let mut by_class: BTreeMap<String, Vec<&Ended>> = BTreeMap::new();
         let mut ways = [0; Status::ALL.len()];
         for ended in &rehearsed.ended {
@@ -150,8 +161,10 @@ impl Run {
             cost: rehearsed.outcome.cost,
             hours: rehearsed.hours(),
             actions: rehearsed.actions(),
+            losses: [rehearsed.failed_starts, rehearsed.lost],
             foresight: rehearsed.foresight,
             scaling: told.collect(),
+            change,
         }
     }
 }
@@ -168,9 +181,9 @@ impl Share {
             }
         }
         latencies.sort_by(f64::total_cmp);
-        let latency = (!latencies.is_empty()).then(|| {
+        let ranks = math::nearest_ranks(&latencies, [0.5, 0.9, 0.95, 0.99]);
+        let latency = ranks.map(|[p50, p90, p95, p99]| {
             let mean = latencies.iter().sum::<f64>() / latencies.len() as f64;
-            let [p50, p90, p95, p99] = [0.5, 0.9, 0.95, 0.99].map(|share| nearest_rank(&latencies, share));
             [mean, p50, p90, p95, p99]
         });
         Share { queries, violation_rate: (counted > 0).then(|| late as f64 / counted as f64), latency }
@@ -213,10 +226,13 @@ impl OfPolicy {
             unit_hours: each(&|run| run.hours[1]),
             starts: each(&|run| run.actions[0] as f64),
             stops: each(&|run| run.actions[1] as f64),
+            failed_starts: each(&|run| run.losses[0] as f64),
+            lost_clusters: each(&|run| run.losses[1] as f64),
             ended: ways.filter(|(_, count)| *count > 0.0).collect(),
             classes: names.into_iter().map(|name| (name.clone(), of_class(name))).collect(),
             predictions: Predictions::of(runs),
             against_first,
+            shadow: Shadow::of(&runs.iter().filter_map(|run| run.change.as_ref()).collect::<Vec<_>>()),
             scaling: runs.first().map(|run| run.scaling.clone()).unwrap_or_default(),
         }
     }
@@ -276,8 +292,9 @@ mod tests {
     fn run(rate: Option<f64>, cost: f64) -> Run {
         let share = || Share { queries: 100, violation_rate: rate, latency: Some([cost; 5]) };
         let classes = [("bi".to_owned(), share())].into();
-        let (ended, hours, actions) = ([100, 0, 0, 0, 0], [2.0, 32.0], [1, 0]);
-        Run { queries: 100, all: share(), classes, ended, cost, hours, actions, foresight: None, scaling: Vec::new() }
+        let (ended, hours, actions, losses) = ([100, 0, 0, 0, 0], [2.0, 32.0], [1, 0], [0, 0]);
+        let (all, foresight, scaling, change) = (share(), None, Vec::new(), None);
+        Run { queries: 100, all, classes, ended, cost, hours, actions, losses, foresight, scaling, change }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use punctual_core::id::Units;
 use punctual_core::policy::Policy;
 use punctual_core::rng::Rng;
 use punctual_core::time::{Span, Time};
-use punctual_sim::rehearsal::Rehearsal;
+use punctual_sim::rehearsal::{Rehearsal, Troubles};
 use punctual_sim::workload::{self, Arrival, Asked, Batched, Day, Pattern, Phase, Remembered, Templates};
 use punctual_sim::world::compute::Make;
 use punctual_sim::world::warehouse::{Table, Template};
@@ -144,7 +144,8 @@ pub(super) fn baselines() -> Vec<Span> {
     let fleet = vec![cluster("baseline", BASELINE, Price::default())];
     let make = Make::Warehouse { table: Arc::new(Table::shipped().clone()), seed: 0 };
     let policy = Policy { decisions_kept: 0, ..Policy::default() };
-    let alone = Rehearsal { seed: 0, policy, fleet, model: None, make, clients: Some(1) };
+    let alone =
+        Rehearsal { seed: 0, policy, fleet, model: None, make, clients: Some(1), troubles: Troubles::default() };
     let mut took = vec![Vec::new(); Template::COUNT];
     for ended in alone.run(&arrivals, &mut |_| true).iter().flat_map(|rehearsed| &rehearsed.ended) {
         if let Some(of) = took.get_mut((ended.query.fingerprint.0 as usize).wrapping_sub(1)) {

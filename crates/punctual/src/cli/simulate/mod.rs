@@ -11,6 +11,7 @@ mod found;
 mod load;
 mod picture;
 mod record;
+mod shadow;
 mod text;
 mod trace;
 mod typed;
@@ -30,7 +31,7 @@ use punctual_core::predict::model::Model;
 use punctual_core::route::Routing;
 use punctual_core::scale::{Scaling, Selector};
 use punctual_core::time::{Span, Time};
-use punctual_sim::rehearsal::{Rehearsal, Rehearsed};
+use punctual_sim::rehearsal::{Rehearsal, Rehearsed, Troubles};
 use punctual_sim::world::compute::Make;
 
 use super::{Format, Stop};
@@ -41,8 +42,9 @@ use crate::print;
 use every::{Every, Kept};
 use found::Found;
 use load::{Cut, Load};
+use shadow::Record;
 use trace::{AsRecorded, Wanted};
-use typed::{Growth, Kind, Rules, Target};
+use typed::{Growth, Kind, Rules, StartTakes, Target};
 
 /// Find out what policies would have cost and which SLOs they would have kept.
 #[derive(Debug, Args)]
@@ -72,15 +74,21 @@ pub(super) struct Flags {
     /// How policies scale that do not say it: TRIGGER[:SELECTOR], or off
     #[arg(long, value_name = "TRIGGER[:SELECTOR]")]
     scaling: Option<Growth>,
-    /// Scaling says what it would do and does nothing
-    #[arg(long)]
+    /// Say what would have changed: which queries would have run elsewhere, what would have been started and stopped, and what it would have brought. Without --clusters or --config the clusters are those of the history
+    #[arg(long, conflicts_with_all = ["workload", "compress", "closed_loop"])]
     shadow: bool,
     /// Sizes of the clusters that scaling may start; without it 4, 8, 16 and 32, or the configuration's
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = typed::size)]
     sizes: Vec<Units>,
-    /// How long a cluster takes to start; without it 5 minutes, or the configuration's
-    #[arg(long, value_name = "SPAN", value_parser = typed::any_time)]
-    start_takes: Option<Span>,
+    /// How long a cluster takes to start: a duration, or from one to another, as in 45s..90s, of which scaling expects the middle. Without it 5 minutes, or what the configuration's scaling expects
+    #[arg(long, value_name = "SPAN[..SPAN]")]
+    start_takes: Option<StartTakes>,
+    /// The share of starts that fail, from 0 to 1; those before the first query do not
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = typed::share)]
+    start_fails: f64,
+    /// Clusters are lost, with all that runs there: after so long in the mean, at random
+    #[arg(long, value_name = "SPAN", value_parser = typed::some_time)]
+    lost_after: Option<Span>,
     /// Dollars for a unit and hour; without it 0.375, or the configuration's
     #[arg(long, value_name = "DOLLARS", value_parser = typed::factor, conflicts_with = "config")]
     price: Option<f64>,
@@ -100,7 +108,7 @@ pub(super) struct Flags {
     #[arg(long, value_name = "NUMBER", default_value_t = trace::MOST as u32, value_parser = clap::value_parser!(u32).range(1..=trace::MOST as i64))]
     queries: u32,
     /// Only queries of the history that ran on clusters of this name; * and ? stand for any text and any character
-    #[arg(long, value_name = "PATTERN", requires = "trace")]
+    #[arg(long, value_name = "PATTERN", conflicts_with = "workload")]
     only: Vec<Pattern>,
     /// How often everything is simulated, each time with other luck
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
@@ -143,13 +151,13 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     let ground = Ground::of(flags)?;
     let rules = ground.rules(flags);
     ground.warn(flags, &rules);
-    let (load, classes, as_recorded) = ground.load(flags)?;
+    let Loaded { load, classes, as_recorded, record } = ground.load(flags)?;
     let policies: Vec<Rehearsal> = rules.iter().map(|rules| ground.rehearsal(flags, rules, &classes)).collect();
     let cut = Cut { compress: flags.compress, most: flags.queries as usize };
     too_slow(&policies, &load, cut, flags.seed);
     let (load, seeds) = (&load, (flags.seed, flags.seeds));
     let kept = Kept { first_seeds: flags.html.is_some(), first_policy: flags.record.is_some() };
-    let every = Every { load, cut, classes: &classes, policies: &policies, seeds, kept };
+    let every = Every { load, cut, classes: &classes, policies: &policies, seeds, kept, record: record.as_ref() };
     let stop = Arc::new(AtomicBool::new(false));
     let _listening = super::stop_on_interrupt(&stop)?;
     let threads = flags.threads.map_or_else(every::cores, usize::from);
@@ -188,6 +196,14 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     Ok(0)
 }
 
+/// What comes, the classes, and of a history what became of it and what was done with it.
+struct Loaded {
+    load: Load,
+    classes: Vec<Class>,
+    as_recorded: Option<AsRecorded>,
+    record: Option<Record>,
+}
+
 /// What all policies have in common.
 struct Ground {
     /// The configuration's rules, or the usual ones.
@@ -211,6 +227,7 @@ impl Ground {
                 };
                 (settings.policy, settings.clusters.iter().flat_map(initial).collect())
             }
+            None if flags.shadow && flags.clusters.is_empty() => (Policy::default(), recorded_fleet(flags)?),
             None => {
                 let sizes = if flags.clusters.is_empty() { &FLEET[..] } else { &flags.clusters };
                 let named = |(at, units): (usize, &Units)| {
@@ -223,7 +240,11 @@ impl Ground {
         };
         policy.decisions_kept = 0;
         if !flags.sizes.is_empty() || flags.config.is_none() {
-            let mut sizes = if flags.sizes.is_empty() { OFFERS.to_vec() } else { flags.sizes.clone() };
+            let mut sizes = match flags.sizes.is_empty() {
+                true if flags.shadow && flags.clusters.is_empty() => around(&fleet),
+                true => OFFERS.to_vec(),
+                false => flags.sizes.clone(),
+            };
             sizes.sort_unstable();
             sizes.dedup();
             let offer = |units: &Units| {
@@ -233,7 +254,7 @@ impl Ground {
             policy.scaling.offers = sizes.iter().map(offer).collect();
         }
         if let Some(start_takes) = flags.start_takes {
-            policy.scaling.start_takes = start_takes;
+            policy.scaling.start_takes = start_takes.middle();
         }
         if fleet.is_empty() && policy.scaling.offers.is_empty() {
             return Err(Stop::usage("there is no cluster at the start, and none that may be started"));
@@ -244,7 +265,8 @@ impl Ground {
     /// The policies, the first one first, each once.
     fn rules(&self, flags: &Flags) -> Vec<Rules> {
         let routing = match (self.configured, &self.model) {
-            (true, _) => self.policy.routing,
+            (true, _) if flags.shadow && self.policy.routing_mode != Mode::Off => self.policy.routing,
+            (true, _) => self.policy.routes_by(),
             (false, Some(_)) => Routing::Slo,
             (false, None) => Routing::LeastOutstanding,
         };
@@ -271,14 +293,27 @@ impl Ground {
         if self.model.is_none() && rules.iter().any(studies) {
             print::aside("punctual: without --model, vertical and add_cluster start what horizontal would");
         }
+        if self.fleet.is_empty() {
+            print::aside(
+                "punctual: no cluster is there at the start; where scaling does not act, every query is refused",
+            );
+        }
+        let scales = |rules: &Rules| match rules.scaling.or(flags.scaling) {
+            None => self.configured && self.policy.scaling.mode != Mode::Off,
+            Some(growth) => growth != Growth::Off,
+        };
+        if flags.shadow && !rules.iter().any(scales) {
+            print::aside("punctual: nothing is started or stopped; --scaling combined says what would be");
+        }
     }
 
     /// What comes, the classes, and what became of it when it was recorded.
-    fn load(&self, flags: &Flags) -> Result<(Load, Vec<Class>, Option<AsRecorded>), Stop> {
+    fn load(&self, flags: &Flags) -> Result<Loaded, Stop> {
         let Some(history) = &flags.trace else {
             let kind = flags.workload.clone().unwrap_or(Kind::Poisson(0.1));
             let target = flags.slo.unwrap_or(Target::Factor(DEFAULT_FACTOR));
-            return Ok((Load::tpcds(kind, target, flags.length), self.policy.classes.clone(), None));
+            let (load, classes) = (Load::tpcds(kind, target, flags.length), self.policy.classes.clone());
+            return Ok(Loaded { load, classes, as_recorded: None, record: None });
         };
         let specs = self.fleet.iter().chain(&self.policy.scaling.offers);
         let mut sizes: Vec<Units> = specs.map(|spec| spec.units).collect();
@@ -301,7 +336,14 @@ impl Ground {
         if trace.queries.iter().all(|query| query.slo.is_none()) {
             print::aside("punctual: no query has an SLO, so none can be late; --slo says when they are");
         }
-        Ok((Load::Trace(trace.queries), trace.classes, Some(trace.as_recorded)))
+        let record = flags.shadow.then(|| Record {
+            first: trace.first,
+            was: trace.was,
+            price: self.fleet.iter().chain(&self.policy.scaling.offers).next().map_or(price(flags), |spec| spec.price),
+            fleet: self.fleet.iter().map(|spec| spec.name.clone()).collect(),
+        });
+        let (load, as_recorded) = (Load::Trace(trace.queries), Some(trace.as_recorded));
+        Ok(Loaded { load, classes: trace.classes, as_recorded, record })
     }
 
     fn rehearsal(&self, flags: &Flags, rules: &Rules, classes: &[Class]) -> Rehearsal {
@@ -314,12 +356,19 @@ impl Ground {
                 policy.scaling = Scaling { mode: Mode::On, trigger, selector, ..policy.scaling };
             }
         }
+        // Whatever routes here is the policy's name; and what would have changed is what comes of doing it.
+        policy.routing_mode = Mode::On;
         if flags.shadow && policy.scaling.mode != Mode::Off {
-            policy.scaling.mode = Mode::Shadow;
+            policy.scaling.mode = Mode::On;
         }
         let (fleet, model) = (self.fleet.clone(), self.model.clone());
         let clients = flags.closed_loop.map(|clients| clients as usize);
-        Rehearsal { seed: 0, policy, fleet, model, make: Make::Sharing, clients }
+        let troubles = Troubles {
+            starts_take: flags.start_takes.map(|takes| (takes.least, takes.most)),
+            starts_fail: flags.start_fails,
+            lost_after: flags.lost_after,
+        };
+        Rehearsal { seed: 0, policy, fleet, model, make: Make::Sharing, clients, troubles }
     }
 
     fn workload(&self, flags: &Flags) -> String {
@@ -358,6 +407,28 @@ fn too_slow(policies: &[Rehearsal], load: &Load, cut: Cut, seed: u64) {
 
 /// How many times what it takes alone a query of TPC-DS may take, if nobody says it.
 const DEFAULT_FACTOR: f64 = 2.0;
+
+/// The clusters that a history speaks of.
+fn recorded_fleet(flags: &Flags) -> Result<Vec<Spec>, Stop> {
+    let Some(history) = &flags.trace else { return Ok(Vec::new()) };
+    let fleet = shadow::fleet(&trace::placements(history, &flags.only)?, price(flags));
+    let most = Policy::default().max_clusters as usize;
+    if fleet.len() > most {
+        let (count, history) = (fleet.len(), history.display());
+        return Err(Stop::usage(format_args!(
+            "{history} speaks of {count} clusters, and there may be {most} at once: take some with --only, or say with \
+             --clusters what there is"
+        )));
+    }
+    Ok(fleet)
+}
+
+/// The sizes of a fleet, and half and twice of each.
+fn around(fleet: &[Spec]) -> Vec<Units> {
+    let of = |spec: &Spec| [spec.units.0.div_ceil(2), spec.units.0, spec.units.0.saturating_mul(2)].map(Units);
+    let sizes: Vec<Units> = fleet.iter().flat_map(of).collect();
+    if sizes.is_empty() { OFFERS.to_vec() } else { sizes }
+}
 
 fn price(flags: &Flags) -> Price {
     let usual = Price::default();

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::found::{Found, OfPolicy};
+use super::found::{Decided, Found, OfPolicy};
+use super::shadow::Shadow;
 use crate::figure::Figure;
 
 impl fmt::Display for Found {
@@ -79,6 +80,12 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
     if !not_finished.is_empty() {
         lines.push(format!("did not finish: {}", not_finished.join(", ")));
     }
+    if of.failed_starts.mean > 0.0 {
+        lines.push(format!("{:.1} starts failed", of.failed_starts.mean));
+    }
+    if of.lost_clusters.mean > 0.0 {
+        lines.push(format!("{:.1} clusters were lost", of.lost_clusters.mean));
+    }
     if of.classes.len() > 1 {
         for (class, of) in &of.classes {
             let late = of.violation_rate.map_or("no SLO".to_owned(), |rate| format!("late {} %", said(rate, 100.0)));
@@ -96,18 +103,11 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
             of.bias
         ));
     }
-    let said = of.scaling.iter().take(SAID).map(|one| {
-        format!(
-            "{:>8.0} s  {}{}: {}",
-            one.at_s,
-            one.act,
-            if one.mode == "on" { "" } else { " (not done)" },
-            one.because
-        )
-    });
-    lines.extend(said);
-    if of.scaling.len() > SAID {
-        lines.push(format!("{} more decisions about the fleet (--format json has them)", of.scaling.len() - SAID));
+    if let Some(shadow) = &of.shadow {
+        lines.extend(changed(of, shadow));
+    }
+    if of.shadow.is_none() {
+        lines.extend(decided(&of.scaling));
     }
     for (at, line) in lines.into_iter().enumerate() {
         if at == 0 {
@@ -118,7 +118,54 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
     Ok(())
 }
 
-/// Decisions about the fleet that people get.
+/// Decisions about the fleet.
+fn decided(scaling: &[Decided]) -> Vec<String> {
+    let said = scaling.iter().take(SAID).map(|one| {
+        let done = if one.mode == "on" { "" } else { " (not done)" };
+        format!("{:>8.0} s  {}{done}: {}", one.at_s, one.act, one.because)
+    });
+    let mut lines: Vec<String> = said.collect();
+    if scaling.len() > SAID {
+        lines.push(format!("{} more decisions about the fleet (--format json has them)", scaling.len() - SAID));
+    }
+    lines
+}
+
+/// What a policy would have changed.
+fn changed(of: &OfPolicy, shadow: &Shadow) -> Vec<String> {
+    let late = |rate: Option<f64>| rate.map_or("no SLOs".to_owned(), |rate| format!("{:.2} % late", 100.0 * rate));
+    let mean = |figure: Option<Figure>| figure.map(|figure| figure.mean);
+    let Shadow { recorded, as_it_was, moved, actions } = shadow;
+    let mut lines = vec![
+        "what would have changed (queries and clusters of the first seed):".to_owned(),
+        format!("  as recorded             {:>14}, about ${:.2}", late(recorded.violation_rate), recorded.cost),
+        format!("  the same, simulated     {:>14}, ${:.2}", late(mean(as_it_was.violation_rate)), as_it_was.cost.mean),
+        format!("  with this, simulated    {:>14}, ${:.2}", late(mean(of.violation_rate)), of.cost.mean),
+        format!(
+            "  {} of {} queries would have run elsewhere; {} that were late would have been in time, {} the other way round",
+            moved.queries, moved.of, moved.saved, moved.spoilt
+        ),
+    ];
+    for way in moved.ways.iter().take(SAID) {
+        let [was, with] = way.late;
+        lines.push(format!("  {:>8}  {} -> {}: {was} were late, {with} would be", way.queries, way.from, way.to));
+    }
+    if moved.ways.len() > SAID {
+        lines.push(format!("  {} more ways (--format json has them)", moved.ways.len() - SAID));
+    }
+    if !actions.is_empty() {
+        lines.push("  and of clusters:".to_owned());
+    }
+    for action in actions.iter().take(SAID) {
+        lines.push(format!("  {}  {}: {}", action.at, action.what, action.because));
+    }
+    if actions.len() > SAID {
+        lines.push(format!("  {} more (--format json has them)", actions.len() - SAID));
+    }
+    lines
+}
+
+/// Decisions about the fleet, and other things of a kind, that people get.
 const SAID: usize = 12;
 
 fn said(figure: Figure, by: f64) -> String {

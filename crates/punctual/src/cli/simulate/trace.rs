@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use punctual_core::class::{self, Class, DEFAULT};
 use punctual_core::fingerprint::Fingerprint;
-use punctual_core::id::{ClassId, Units};
+use punctual_core::id::{ClassId, QueryId, Units};
 use punctual_core::math;
 use punctual_core::predict::model::Model;
 use punctual_core::query::{Status, Traits, violated};
@@ -22,6 +22,7 @@ use punctual_sim::workload::{Recorded, Remembered};
 use punctual_sim::world::warehouse::Table;
 use serde::Serialize;
 
+use super::shadow::{Ran, UNNAMED, Was};
 use super::typed::Target;
 use crate::cli::Stop;
 use crate::history::{self, Row};
@@ -58,6 +59,10 @@ pub(super) struct Trace {
     /// The classes, those of the history added.
     pub(super) classes: Vec<Class>,
     pub(super) as_recorded: AsRecorded,
+    /// When the first of them came, by the clock of the history.
+    pub(super) first: Time,
+    /// What was done with each of them.
+    pub(super) was: Vec<Was>,
     /// Queries that are left out, as there would be too many.
     pub(super) left_out: u64,
 }
@@ -73,6 +78,8 @@ pub(super) struct AsRecorded {
 
 /// A row that is part of the trace.
 struct Kept {
+    id: Option<QueryId>,
+    cluster: Option<Arc<str>>,
     arrival: Time,
     ended: Time,
     status: Option<Status>,
@@ -80,14 +87,34 @@ struct Kept {
     slo: Option<Span>,
 }
 
+/// Where and when queries of a history ran, as many of them as would be read.
+pub(super) fn placements(history: &Path, only: &[Pattern]) -> Result<Vec<Ran>, Stop> {
+    let mut ran = Vec::new();
+    let wanted = |row: &Row| is_wanted(only, row) && row.status != Some(Status::Refused);
+    for row in history::read(history).map_err(Stop::failed)?.flatten().filter(wanted).take(MOST) {
+        let is_control = row.class.as_deref() == Some("control");
+        let unplaced = row.class.is_some() && row.cluster.is_none() && row.started.is_none();
+        if !is_control && !unplaced {
+            ran.push(Ran {
+                cluster: row.cluster.unwrap_or_else(|| UNNAMED.into()),
+                units: row.cluster_size.unwrap_or(Units(1)),
+                started: row.started.unwrap_or(row.arrival),
+                ended: row.ended,
+            });
+        }
+    }
+    Ok(ran)
+}
+
+fn is_wanted(only: &[Pattern], row: &Row) -> bool {
+    let name = row.cluster.as_deref().unwrap_or_default();
+    only.is_empty() || only.iter().any(|pattern| pattern.matches(name))
+}
+
 /// Reads a history.
 pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, Stop> {
     let (mut seen, mut kept, mut unreadable, mut left_out) = (Seen::default(), Vec::new(), 0u64, 0u64);
     let mut sizeless = 0u64;
-    let matches = |row: &Row| {
-        let name = row.cluster.as_deref().unwrap_or_default();
-        wanted.only.is_empty() || wanted.only.iter().any(|pattern| pattern.matches(name))
-    };
     for row in history::read(wanted.history).map_err(Stop::failed)? {
         let row = match row {
             Ok(row) => row,
@@ -99,7 +126,7 @@ pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, St
                 continue;
             }
         };
-        if !matches(&row) {
+        if !is_wanted(wanted.only, &row) {
             continue;
         }
         if kept.len() == MOST {
@@ -111,8 +138,8 @@ pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, St
         seen.push(&row);
         if seen.len() > before {
             sizeless += u64::from(row.cluster_size.is_none());
-            let Row { arrival, ended, status, class, slo, .. } = row;
-            kept.push(Kept { arrival, ended, status, class, slo });
+            let Row { query_id: id, cluster, arrival, ended, status, class, slo, .. } = row;
+            kept.push(Kept { id, cluster, arrival, ended, status, class, slo });
         }
     }
     if unreadable > 3 {
@@ -127,7 +154,15 @@ pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, St
     let observations = seen.split(&Split::None, Fold { number: 0, seed: 0 }).map_err(Stop::failed)?;
     let trace = traced(wanted, classes, kept, &observations, left_out);
     match trace.queries.is_empty() {
-        true => Err(Stop::failed(format_args!("{} holds no query that could be sent again", wanted.history.display()))),
+        true => {
+            let only: Vec<String> = wanted.only.iter().map(Pattern::to_string).collect();
+            let on =
+                if only.is_empty() { String::new() } else { format!(" on a cluster called {}", only.join(" or ")) };
+            let history = wanted.history.display();
+            Err(Stop::failed(format_args!(
+                "{history} holds no query that ran{on}, so there is nothing to be sent again"
+            )))
+        }
         false => Ok(trace),
     }
 }
@@ -143,6 +178,8 @@ fn traced(wanted: &Wanted<'_>, classes: Vec<Class>, kept: Vec<Kept>, seen: &[Obs
         queries: Vec::new(),
         classes,
         as_recorded: AsRecorded { violation_rate: None, latency_s: None },
+        first,
+        was: Vec::new(),
         left_out,
     };
     let (mut late, mut counted, mut latencies) = (0u64, 0u64, Vec::new());
@@ -158,27 +195,30 @@ fn traced(wanted: &Wanted<'_>, classes: Vec<Class>, kept: Vec<Kept>, seen: &[Obs
             }
         };
         let (status, latency) = (row.status.unwrap_or(Status::Finished), row.ended.since(row.arrival));
-        if let Some(missed) = violated(status, latency, slo) {
+        let missed = violated(status, latency, slo);
+        if let Some(missed) = missed {
             (late, counted) = (late + u64::from(missed), counted + 1);
         }
         if status == Status::Finished {
             latencies.push(latency.secs_f64());
         }
-        let at = Time::ZERO + row.arrival.since(first);
+        let since_first = |at: Time| Time::ZERO + at.since(first);
+        trace.was.push(Was {
+            id: row.id,
+            cluster: row.cluster.clone().unwrap_or_else(|| UNNAMED.into()),
+            units: seen.size,
+            started: since_first(seen.arrival),
+            ended: since_first(row.ended),
+            late: missed,
+        });
+        let at = since_first(row.arrival);
         trace.queries.push(Remembered { at, class, slo, fingerprint: seen.shape, recorded, noise });
     }
     latencies.sort_by(f64::total_cmp);
-    let latency_s =
-        (!latencies.is_empty()).then(|| [0.5, 0.9, 0.95, 0.99].map(|share| nearest_rank(&latencies, share)));
+    let latency_s = math::nearest_ranks(&latencies, [0.5, 0.9, 0.95, 0.99]);
     let violation_rate = (counted > 0).then(|| late as f64 / counted as f64);
     trace.as_recorded = AsRecorded { violation_rate, latency_s };
     trace
-}
-
-/// The value that the share of all does not exceed; there is at least one.
-pub(super) fn nearest_rank(sorted: &[f64], share: f64) -> f64 {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
 /// The class of that name, made if there is room for it.
@@ -218,8 +258,8 @@ impl<'a> Alone<'a> {
         let mut known: BTreeMap<Fingerprint, Vec<(Units, Span)>> = BTreeMap::new();
         for ((shape, size), mut of) in runs {
             of.iter_mut().for_each(|of| of.sort_by(f64::total_cmp));
-            let took = if of[0].is_empty() { nearest_rank(&of[1], 0.2) } else { nearest_rank(&of[0], 0.5) };
-            known.entry(shape).or_default().push((size, Span::from_secs_f64(took)));
+            let took = math::nearest_ranks(&of[0], [0.5]).or_else(|| math::nearest_ranks(&of[1], [0.2]));
+            known.entry(shape).or_default().extend(took.map(|[took]| (size, Span::from_secs_f64(took))));
         }
         known.values_mut().for_each(|sizes| sizes.sort_unstable());
         Alone::History(known)
@@ -263,7 +303,8 @@ mod tests {
             row.class = Some("bi".into());
             row.cluster = Some("a".into());
             seen.push(&row);
-            kept.push(Kept { arrival: row.arrival, ended: row.ended, status: None, class: row.class, slo: row.slo });
+            let Row { query_id: id, cluster, arrival, ended, status, class, slo, .. } = row;
+            kept.push(Kept { id, cluster, arrival, ended, status, class, slo });
         }
         let observations = seen.split(&Split::None, Fold { number: 0, seed: 0 }).unwrap();
         traced(&wanted(Path::new("h"), target), Class::built_in(), kept, &observations, 0)

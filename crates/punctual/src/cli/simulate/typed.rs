@@ -189,9 +189,44 @@ pub(super) fn some_time(text: &str) -> Result<Span, String> {
     span.ok_or_else(|| format!("\"{text}\" is no duration: write a number and its unit (s, m, h, d), as in 30m"))
 }
 
-/// A span, possibly nothing.
-pub(super) fn any_time(text: &str) -> Result<Span, String> {
-    parse_span(text).ok_or_else(|| format!("\"{text}\" is no duration: write a number and its unit, as in 300s"))
+/// How long a cluster takes to start: from the one to the other, each time equally likely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StartTakes {
+    /// At least.
+    pub(super) least: Span,
+    /// At most.
+    pub(super) most: Span,
+}
+
+impl StartTakes {
+    /// What to expect.
+    pub(super) fn middle(self) -> Span {
+        self.least + Span::from_micros((self.most - self.least).micros() / 2)
+    }
+}
+
+impl FromStr for StartTakes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<StartTakes, String> {
+        let (least, most) = text.split_once("..").unwrap_or((text, text));
+        let span = |text: &str| {
+            parse_span(text).ok_or_else(|| {
+                format!("\"{text}\" is no duration: write a number and its unit, as in 300s or 45s..90s")
+            })
+        };
+        let takes = StartTakes { least: span(least)?, most: span(most)? };
+        if takes.least > takes.most {
+            return Err(format!("{text} ends before it begins: write the shorter duration first"));
+        }
+        Ok(takes)
+    }
+}
+
+/// A share of all.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("\"{text}\" is no share: write a number from 0 to 1, as in 0.1"))
 }
 
 /// A number above zero.
@@ -253,6 +288,13 @@ mod tests {
         for wrong in ["0s", "inf", "fingerprint-factor:0", "fingerprint-factor:nan", "", "3"] {
             assert!(wrong.parse::<Target>().is_err(), "{wrong}");
         }
+        let takes = |text: &str| text.parse::<StartTakes>().map(|takes| (takes.least, takes.middle(), takes.most));
+        let [short, middle, long] = [45, 60, 75].map(Span::from_secs);
+        assert_eq!((takes("45s..75s"), takes("60s")), (Ok((short, middle, long)), Ok((middle, middle, middle))));
+        for wrong in ["", "45", "45s..", "..45s", "90s..45s", "-1s"] {
+            assert!(wrong.parse::<StartTakes>().is_err(), "{wrong}");
+        }
+        assert!(share("1.1").is_err() && share("-0.1").is_err() && share("nan").is_err() && share("0.1") == Ok(0.1));
         assert!(size("0").is_err() && size("-1").is_err() && size("").is_err() && size("16") == Ok(Units(16)));
     }
 }

@@ -3,8 +3,14 @@
 use punctual_core::time::Span;
 
 use super::Fallback::{Is, Required, Said};
-use super::Kind::{Address, Bytes, Choice, Count, Dirs, Duration, Name, Number, Path, Rules, Text, Words};
-use super::{DAY, MIB, NOTHING, SECOND, TIB, Table, YEAR, key};
+use super::Kind::{Address, Bytes, Choice, Count, Dirs, Duration, Name, Number, Path, Rules, Text, Whole, Words};
+use super::{DAY, Kind, MIB, NOTHING, SECOND, TIB, Table, YEAR, key};
+
+/// Priorities: as Druid's, whole numbers around zero.
+const PRIORITY: Kind = Whole { least: -1_000_000, most: 1_000_000 };
+
+/// The longest time that data goes back.
+const AGES: Span = Span::from_secs(1_000 * 365 * 86_400);
 
 /// `[[class]]`.
 pub(in crate::config) static CLASS: Table = Table {
@@ -28,6 +34,162 @@ pub(in crate::config) static CLASS: Table = Table {
             Said("only queries that ask for it"),
             "A query is of this class if any of these rules matches and none of an earlier class does.",
         ),
+        key(
+            "chosen_by",
+            Words,
+            Said("everyone"),
+            "The users that may choose it by `SET punctual.class`, a start-up option or a comment. Its rules take the queries of others \
+             all the same.",
+        ),
+        key(
+            "violation_target",
+            Number { least: 0.0, most: 1.0 },
+            Said("`policy.violation_target`"),
+            "The share of its queries that may miss their SLO.",
+        ),
+        key("priority", PRIORITY, Is("0"), "Their priority, unless they ask for another or a threshold lowers it."),
+        key(
+            "priority_from",
+            PRIORITY,
+            Said("`priority`"),
+            "The lowest priority that one may ask for. What is beyond is brought within.",
+        ),
+        key("priority_to", PRIORITY, Said("`priority`"), "The highest."),
+        key(
+            "period_threshold",
+            Duration { least: NOTHING, most: AGES },
+            Said("none"),
+            "A query that reaches further back than this counts as heavy: see [time ranges](time-ranges.md).",
+        ),
+        key(
+            "duration_threshold",
+            Duration { least: NOTHING, most: AGES },
+            Said("none"),
+            "The same of one that covers more time.",
+        ),
+        key(
+            "segment_count_threshold",
+            Count { least: 0, most: 4_000_000_000 },
+            Said("none"),
+            "The same of one that reads more partitions.",
+        ),
+        key(
+            "segment_range_threshold",
+            Duration { least: NOTHING, most: AGES },
+            Said("none"),
+            "The same of one whose partitions cover more time.",
+        ),
+        key(
+            "work_threshold",
+            Duration { least: NOTHING, most: YEAR },
+            Said("none"),
+            "The same of one that is expected to be more work than this, for a cluster of one unit. Needs a model.",
+        ),
+        key(
+            "latency_threshold",
+            Duration { least: NOTHING, most: YEAR },
+            Said("none"),
+            "The same of one that is expected to take longer than this alone, where it is fastest. Needs a model.",
+        ),
+        key(
+            "adjustment",
+            PRIORITY,
+            Is("5"),
+            "What a heavy query's priority is lowered by, once, whatever trips; below zero: raised by.",
+        ),
+        key("lane", Name, Said("`default`"), "The lane of its queries, where `lanes.strategy` is `manual`."),
+        key(
+            "max_running",
+            Count { least: 0, most: 1_000_000 },
+            Said("any"),
+            "How many of its queries may run at once.",
+        ),
+        key(
+            "max_queued",
+            Count { least: 0, most: 1_000_000 },
+            Said("`policy.max_waiting`"),
+            "How many may wait; one more is refused.",
+        ),
+        key(
+            "queue_timeout",
+            Duration { least: NOTHING, most: YEAR },
+            Said("that of its lane, or `policy.wait_limit`"),
+            "The longest that one waits before it is refused.",
+        ),
+        key(
+            "refuse_late",
+            Choice(&["no", "yes"]),
+            Is("\"no\""),
+            "`yes`: one that would be late anyway, by how fast its lane gets on, is refused when it comes.",
+        ),
+        key(
+            "runtime_cap",
+            Duration { least: SECOND, most: YEAR },
+            Said("none"),
+            "How long one may run before `on_cap` happens.",
+        ),
+        key(
+            "on_cap",
+            Choice(&["cancel", "cascade", "resubmit"]),
+            Is("\"cancel\""),
+            "It is cancelled; or it runs on and counts as one of `cascade_to` and its lane; or, if it is a SELECT of which nothing \
+             has been sent and there is another cluster, it is sent there anew, in that class.",
+        ),
+        key(
+            "cascade_to",
+            Name,
+            Said("none"),
+            "The class that it counts in then, with that one's own `runtime_cap`, counted from the same start.",
+        ),
+        key(
+            "share",
+            Number { least: 1e-6, most: 1e6 },
+            Is("1"),
+            "`policy.order = \"fair\"`: how much of what is there its queries get, beside other classes that wait.",
+        ),
+        key(
+            "weight",
+            Number { least: 1e-6, most: 1e6 },
+            Is("1"),
+            "The same of a query beside others of its class: this, times the parts below.",
+        ),
+        key(
+            "priority_doubles",
+            Number { least: 0.0, most: 1_000.0 },
+            Is("5"),
+            "It weighs twice as much for each so many points of priority. 0: priority says nothing.",
+        ),
+        key(
+            "work_weight",
+            Number { least: 0.0, most: 100.0 },
+            Is("0"),
+            "Of twice the expected work it weighs 2 to this less. Needs a model.",
+        ),
+        key(
+            "load_weight",
+            Number { least: 0.0, most: 100.0 },
+            Is("0"),
+            "It weighs 2 to this less when twice as many run and wait as may run.",
+        ),
+        key(
+            "cached_weight",
+            Number { least: 0.0, most: 100.0 },
+            Is("0"),
+            "It weighs 2 to this more if the same text has just run on a cluster that is still there. Needs a model.",
+        ),
+        key(
+            "use_weight",
+            Number { least: 0.0, most: 100.0 },
+            Is("1"),
+            "After twice the use of its user it weighs 2 to this less. 0: use says nothing; then those that wait longer weigh more.",
+        ),
+        key(
+            "quota",
+            Duration { least: NOTHING, most: YEAR },
+            Said("none"),
+            "Work of a user within `quota_per`, for a cluster of one unit, beyond which its queries weigh a thousandth.",
+        ),
+        key("quota_per", Duration { least: SECOND, most: YEAR }, Said("none"), "In what time."),
     ],
 };
 

@@ -171,6 +171,43 @@ pub(in crate::config) static POLICY: Table = Table {
             "The share of queries that may miss their SLO.",
         ),
         key(
+            "order",
+            Choice(&["fifo", "fair"]),
+            Is("\"fifo\""),
+            "Whose turn it is of those that wait: the oldest, or whose class, and within it whose user, has used least lately for \
+             its share.",
+        ),
+        key(
+            "half_life",
+            Duration { least: SECOND, most: DAY },
+            Is("\"5m\""),
+            "`order = \"fair\"`: after how long half of what someone has used counts no more.",
+        ),
+        key(
+            "max_running",
+            Count { least: 1, most: 1_000_000 },
+            Said("the slots of all ready clusters"),
+            "Queries that may run at once in all.",
+        ),
+        key(
+            "adaptive",
+            Choice(&["off", "on"]),
+            Is("\"off\""),
+            "`on`: how many queries may run at once on a cluster follows how long they take, up to its slots.",
+        ),
+        key(
+            "adaptive_least",
+            Count { least: 1, most: 10_000 },
+            Is("2"),
+            "`adaptive = \"on\"`: that limit never falls below this.",
+        ),
+        key(
+            "adaptive_tolerance",
+            Number { least: 1.0, most: 100.0 },
+            Is("1.5"),
+            "`adaptive = \"on\"`: how many times what they usually take queries may take before the limit shrinks.",
+        ),
+        key(
             "max_waiting",
             Count { least: 0, most: 1_000_000 },
             Is("1000"),

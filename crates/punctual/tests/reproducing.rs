@@ -1,0 +1,74 @@
+//! `punctual reproduce router | spinup-size | trigger`: the form of what it says, and that its changes follow from its figures.
+//!
+//! Only a token of the experiments is run, so the figures themselves mean nothing here.
+
+mod served;
+
+use serde_json::{Value, json};
+use served::punctual;
+
+const SEEDS: usize = 2;
+
+fn reproduce(table: &str) -> Value {
+    let mut command = punctual();
+    command.args(["reproduce", table, "--token", "--seeds", &SEEDS.to_string(), "--format", "json"]);
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn number(of: &Value) -> f64 {
+    of.as_f64().unwrap_or_else(|| panic!("{of} is no number"))
+}
+
+/// Rows of one policy, in the order of scenarios.
+fn rows<'a>(table: &'a Value, policy: &'a str) -> impl Iterator<Item = &'a Value> {
+    let rows = table["rows"].as_array().expect("rows");
+    rows.iter().filter(move |row| row["policy"] == policy)
+}
+
+/// Every policy in eight scenarios with absolute figures, and changes against the first that follow from them.
+fn is_sound(table: &Value, policies: &[&str], clusters: [Value; 2]) {
+    let sound = |row: &Value| {
+        let (rate, half) = (number(&row["violation_rate"]), number(&row["violation_rate_ci95"]));
+        let cost = number(&row["cost"]) > 0.0 && number(&row["cost_ci95"]) >= 0.0;
+        let started = row["started"].as_array().is_some_and(|started| started.len() == SEEDS);
+        (0.0..=1.0).contains(&rate) && half >= 0.0 && cost && started
+    };
+    for policy in policies {
+        let of: Vec<&Value> = rows(table, policy).collect();
+        assert!(of.len() == 8 && of.iter().all(|row| sound(row)), "{policy}: {of:?}");
+        let settings: Vec<_> = of.iter().map(|row| (number(&row["lambda"]), number(&row["kappa"]))).collect();
+        let of_each = |two: [(f64, f64); 4]| two.into_iter().flat_map(|one| [one, one]).collect::<Vec<_>>();
+        assert_eq!(settings, of_each([(0.1, 4.0), (0.1, 2.0), (0.2, 4.0), (0.2, 2.0)]));
+        assert!(of.iter().zip(clusters.iter().cycle()).all(|(row, clusters)| row["clusters"] == *clusters));
+    }
+    assert_eq!(table["rows"].as_array().map(Vec::len), Some(8 * policies.len()));
+    let mean = table["mean"].as_object().expect("changes");
+    let mut others = policies[1..].to_vec();
+    others.sort_unstable();
+    assert!(mean.keys().map(String::as_str).eq(others), "{mean:?}");
+    for (policy, change) in mean {
+        // Where the first violates nothing, it counts as one query of all.
+        let follows = |key: &str, least: f64| {
+            let pairs = rows(table, policy).zip(rows(table, policies[0]));
+            let changes = pairs.map(|(row, first)| number(&row[key]) / number(&first[key]).max(least) - 1.0);
+            (changes.sum::<f64>() / 8.0 - number(&change[key])).abs() < 1e-9
+        };
+        // All of 33 queries count, or the last fifth.
+        let least = if table["study"] == "spinup-size" { 1.0 / 6.0 } else { 1.0 / 33.0 };
+        assert!(follows("violation_rate", least), "{policy}: {change}");
+        assert!(follows("cost", 0.0), "{policy}: {change}");
+        assert!(number(&change["violation_rate_ci95"]) >= 0.0 && number(&change["cost_ci95"]) >= 0.0);
+        assert!(change["published_violation_rate"].as_f64() < Some(0.0));
+    }
+}
+
+#[test]
+fn tables_of_policies_have_absolute_figures_and_changes_that_follow_from_them() {
+    let all = reproduce("all");
+    is_sound(&all["router"], &["round_robin", "slo_stage", "slo"], [json!([16, 16]), json!([32, 16])]);
+    let one = [json!([8]), json!([16])];
+    is_sound(&all["spinup-size"], &["none", "horizontal", "vertical", "add_cluster"], one.clone());
+    is_sound(&all["trigger"], &["none", "queue_depth", "observed", "combined"], one);
+}
