@@ -148,3 +148,6 @@ fn fingerprint(rule: &Section<'_>) -> Option<Fingerprint> {
     }
     fingerprint
 }
+
+#[cfg(test)]
+mod tests;

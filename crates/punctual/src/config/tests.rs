@@ -5,9 +5,6 @@ use punctual_core::admit::lanes::{Lane, Limit};
 use punctual_core::admit::terms::{Cap, Quota, Terms, Then, Thresholds, Weight};
 use std::path::Path;
 
-use punctual_core::class::{Network, Rule, Said};
-use punctual_core::statement::Statement;
-
 use super::*;
 use crate::settings::{Address, ClusterKind, Tables};
 
@@ -19,14 +16,14 @@ fn read(text: &str) -> Result<Settings, ConfigError> {
     parse_within(text, Path::new("punctual.toml"), &env, Typed::default())
 }
 
-fn refused(text: &str, expected: expect_test::Expect) {
+pub(super) fn refused(text: &str, expected: expect_test::Expect) {
     match read(text) {
         Ok(settings) => panic!("was accepted: {settings:#?}"),
         Err(error) => expected.assert_eq(&format!("{error}\n")),
     }
 }
 
-fn accepted(text: &str) -> Settings {
+pub(super) fn accepted(text: &str) -> Settings {
     read(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -263,53 +260,6 @@ fn durations_and_words_that_cannot_be_read_are_refused() {
             punctual.toml:8:15: policy.drain_limit: "999999999999999999999999999999999999999999999999999999999999…" is not a duration; write a number and its unit (us, ms, s, m, h, d), as in "30s"
             punctual.toml:10:7: history.sql: "all of it" is not known; write one of "shape", "text", "nothing"
             punctual.toml:12:10: gateway.listen: "here" is not an address; write an address and a port, as in "127.0.0.1:6432"
-        "#]],
-    );
-}
-
-#[test]
-fn rules_are_read_with_what_they_go_by() {
-    let classes = accepted(
-        r#"
-        [[class]]
-        name = "c"
-        chosen_by = ["ann", "bob"]
-        match = [{ client = "10.0.0.0/8", tag = "app = dbt", comment = "Nightly" }, { fingerprint = "cd9a7f6170df316c" }, { client = "local", tag = "route" }]
-        [[cluster]]
-        name = "a"
-        kind = "simulated"
-        "#,
-    )
-    .policy
-    .classes;
-    let said = |key: &str, value: Option<&str>| Some(Said { key: key.to_owned(), value: value.map(str::to_owned) });
-    let wanted = [
-        Rule {
-            client: Network::read("10.0.0.0/8").ok(),
-            tag: said("app", Some("dbt")),
-            comment: Some("Nightly".into()),
-            ..Rule::default()
-        },
-        Rule { fingerprint: Some(Statement::read("select 7").fingerprint), ..Rule::default() },
-        Rule { client: Some(Network::Local), tag: said("route", None), ..Rule::default() },
-    ];
-    assert_eq!(classes[2].rules, wanted);
-    assert_eq!(classes[2].terms.chosen_by, ["ann", "bob"]);
-    refused(
-        r#"
-        [[class]]
-        name = "c"
-        chosen_by = []
-        match = [{ client = "10.0.0.1/8" }, { client = "office" }, { tag = "=dbt" }, { fingerprint = "7" }]
-        [[cluster]]
-        name = "a"
-        kind = "simulated"
-        "#,
-        expect_test::expect![[r#"
-            punctual.toml:4:29: class "c".match[1].client: "10.0.0.1/8" has bits beyond those that count; write an address, a network such as "10.0.0.0/8" or "2001:db8::/32", or "local"
-            punctual.toml:4:56: class "c".match[2].client: "office" is neither an address nor `local`; write an address, a network such as "10.0.0.0/8" or "2001:db8::/32", or "local"
-            punctual.toml:4:76: class "c".match[3].tag: "=dbt" has no key; write "key" or "key=value"
-            punctual.toml:4:102: class "c".match[4].fingerprint: "7" is no fingerprint; write its sixteen hexadecimal digits, as `punctual check --query` and `punctual.queries` show them
         "#]],
     );
 }
