@@ -10,11 +10,20 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sqlparser::tokenizer::Token;
 
+use crate::id::UserId;
 use crate::lexemes::Lexeme;
 
 /// A query's shape as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(pub u64);
+
+impl Fingerprint {
+    /// Reads it as it is shown: sixteen hexadecimal digits. None for anything else.
+    pub fn read(text: &str) -> Option<Fingerprint> {
+        let digits = text.len() == 16 && text.bytes().all(|c| c.is_ascii_hexdigit());
+        if digits { u64::from_str_radix(text, 16).ok().map(Fingerprint) } else { None }
+    }
+}
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,7 +66,7 @@ enum List {
 
 impl Shape {
     pub(crate) fn new() -> Shape {
-        Shape { text: String::new(), hash: 0xcbf2_9ce4_8422_2325, list: List::None, held: Vec::new(), pure_row: false }
+        Shape { text: String::new(), hash: EMPTY, list: List::None, held: Vec::new(), pure_row: false }
     }
 
     /// Adds a word, a literal or a sign.
@@ -138,18 +147,37 @@ impl Shape {
     }
 
     fn feed(&mut self, byte: u8) {
-        self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        self.hash = fed(self.hash, byte);
     }
 
     /// The number and the text of the shape.
     pub(crate) fn finish(mut self) -> (Fingerprint, String) {
         self.settle();
-        // The finaliser of SplitMix64: FNV's low bits alone are weak, and the number is used to spread things.
-        let mut mixed = self.hash;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (Fingerprint(mixed ^ (mixed >> 31)), self.text)
+        (Fingerprint(mixed(self.hash)), self.text)
     }
+}
+
+impl UserId {
+    /// The user of that name: the same hash of it as of a shape.
+    pub fn of(name: &str) -> UserId {
+        UserId(mixed(name.bytes().fold(EMPTY, fed)))
+    }
+}
+
+/// FNV-1a of nothing.
+const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a of one byte more.
+fn fed(hash: u64, byte: u8) -> u64 {
+    (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+}
+
+/// The finaliser of SplitMix64: FNV's low bits alone are weak, and the number is used to spread things.
+fn mixed(hash: u64) -> u64 {
+    let mut mixed = hash;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 /// True for what a fingerprint leaves out: numbers, strings of every quoting, parameters.
@@ -182,6 +210,7 @@ pub(crate) fn is_literal(token: &Token) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::statement::Statement;
 
     fn shape(sql: &str) -> String {
@@ -227,5 +256,13 @@ mod tests {
     fn the_number_of_a_shape_never_changes() {
         // History written by an older build is keyed by this number.
         assert_eq!(Statement::read("SELECT 1").fingerprint.to_string(), "cd9a7f6170df316c");
+        assert_eq!(Fingerprint::read("cd9a7f6170df316c"), Some(Statement::read("select 2").fingerprint));
+        assert_eq!(Fingerprint::read("+d9a7f6170df316c"), None);
+    }
+
+    #[test]
+    fn the_number_of_a_user_never_changes() {
+        assert_ne!(UserId::of("ann"), UserId::of("Ann"));
+        assert_eq!(UserId::of("ann").0, 9_265_845_255_492_201_856);
     }
 }

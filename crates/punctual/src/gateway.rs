@@ -20,7 +20,8 @@ use tokio::task::JoinHandle;
 
 use crate::catalog::Catalog;
 use crate::clock::Clock;
-use crate::door::{self, Foresight};
+use crate::config::Source;
+use crate::door::{self, Foresight, InForce, Rules};
 use crate::driver::fallback::Fallback;
 use crate::driver::{Driver, Finale, Parts, Records};
 use crate::history::{self, HistoryError};
@@ -32,6 +33,7 @@ use crate::model::file::{self, Opened};
 use crate::model::renewal::Renewal;
 use crate::plans::{self, Asker, Plans};
 use crate::provider::Providers;
+use crate::reload::Reload;
 use crate::settings::{Prediction, Settings};
 
 /// What of the time to shut down in is kept for stopping clusters by force and for the last words to clients, at most.
@@ -85,8 +87,10 @@ pub struct Gateway {
     pub http: Option<SocketAddr>,
     /// The way to its driver.
     pub link: Link,
-    /// What it runs with.
+    /// What it began with.
     pub settings: Arc<Settings>,
+    /// The way to other settings.
+    pub reload: Arc<Reload>,
     stop: mpsc::Sender<Event>,
     driver: JoinHandle<Finale>,
     history: history::Writer,
@@ -98,11 +102,12 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Starts everything. Clusters start in the background; [`Gateway::ready`] waits for them.
+    /// Starts everything. Clusters start in the background; [`Gateway::ready`] waits for them. The settings are read again
+    /// from `source` when they are to change.
     ///
     /// # Errors
     /// If an address is taken, or history or journal cannot be written.
-    pub async fn start(settings: Settings) -> Result<Gateway, GatewayError> {
+    pub async fn start(settings: Settings, source: Source) -> Result<Gateway, GatewayError> {
         let listener = listen("gateway.listen", settings.listen).await?;
         let http_listener = match settings.http {
             Some(address) => Some(listen("gateway.http", address).await?),
@@ -127,15 +132,24 @@ impl Gateway {
         let records = Records { history: Some(history.recorder()), journal: Some(journal), metrics: metrics.clone() };
         let model = model(&settings.prediction);
         let predicts = model.is_some() || settings.prediction.retrain.is_some();
-        let parts =
-            Parts { reports, stop: stop_events, providers, notices, records, fallback: fallback.clone(), clock, model };
+        let in_force = InForce::new(Rules::new(settings.door.clone(), settings.policy.classes.clone()));
+        let parts = Parts {
+            reports,
+            stop: stop_events,
+            providers,
+            notices,
+            records,
+            fallback: fallback.clone(),
+            in_force: in_force.clone(),
+            clock,
+            model,
+        };
         let driver = tokio::spawn(Driver::new(settings.clone(), parts).run());
 
         let address = listener.local_addr().unwrap_or(settings.listen);
         let answers = Arc::new(Catalog::new(link.clone()));
-        let classes = settings.policy.classes.clone();
         let first = clock.now().micros() >> 4;
-        let shared = door::Shared::new(settings.gateway, settings.door.clone(), classes, first, answers, fallback);
+        let shared = door::Shared::new(settings.gateway, in_force, first, answers, fallback);
         let (plans, wished) = Plans::new();
         let asks = settings.prediction.explain_every.filter(|_| predicts);
         let foresight = Foresight { texts: history.key(), plans: asks.map(|_| Arc::clone(&plans)) };
@@ -152,15 +166,17 @@ impl Gateway {
         });
         let learning = renewal.map(|renewal| tokio::spawn(renewal.run(link.clone(), metrics.clone())));
         let aside = asking.into_iter().chain(learning).collect();
+        let reload = Arc::new(Reload::new(source, Arc::clone(&settings), link.clone()));
         let serving = http_listener.map(|listener| {
-            let served = http::serve(listener, link.clone(), metrics, Arc::clone(&front), std::future::pending());
+            let shared = http::Shared { link: link.clone(), metrics, front: front.clone(), reload: reload.clone() };
+            let served = http::serve(listener, shared, std::future::pending());
             tokio::spawn(async move {
                 if let Err(error) = served.await {
                     tracing::error!("HTTP ended: {error}");
                 }
             })
         });
-        Ok(Gateway { address, http, link, settings, stop, driver, history, front, listening, serving, aside })
+        Ok(Gateway { address, http, link, settings, reload, stop, driver, history, front, listening, serving, aside })
     }
 
     /// Waits until every cluster of the configuration is ready. `look` sees each snapshot on the way and may give up

@@ -26,5 +26,6 @@ mod print;
 pub mod provider;
 mod record;
 pub mod relay;
+pub mod reload;
 pub mod settings;
 mod whole;

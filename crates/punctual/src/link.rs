@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use punctual_core::class::Classes;
 use punctual_core::dispatcher::{Considered, Decision, Queued};
 use punctual_core::event::{Abandoned, PinEnd, Refusal};
 use punctual_core::id::{ClusterId, QueryId, SessionId};
@@ -20,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::model::file::Opened;
 use crate::relay::Pool;
+use crate::settings::Settings;
 
 /// Orders that a mailbox holds. A session is never owed more than a verdict, a cancel, a recall, an abandonment and a farewell
 /// at once; what does not fit is reported and dropped.
@@ -105,6 +107,8 @@ pub enum Report {
         query: Query,
         /// The rest of it.
         about: About,
+        /// The classes by which it was classified, which may no longer be in force.
+        under: Arc<Classes>,
     },
     /// Anything else that happened.
     Happened(Event),
@@ -126,6 +130,8 @@ pub enum Report {
     Explain {
         /// The query.
         query: Query,
+        /// The classes by which it was classified, as of one that arrives.
+        under: Arc<Classes>,
         /// Where the answer goes; None: the dispatcher does not decide.
         answer: oneshot::Sender<Option<Explained>>,
     },
@@ -135,6 +141,15 @@ pub enum Report {
         query: QueryId,
         /// Where the answer goes; None: that is not kept.
         answer: oneshot::Sender<Option<Box<Decision>>>,
+    },
+    /// Other settings are to be in force.
+    Adopt {
+        /// All of them; what cannot change while a gateway runs is as it was.
+        settings: Arc<Settings>,
+        /// Their classes.
+        classes: Arc<Classes>,
+        /// Where it is told that they are; dropped if they are not, since the dispatcher does not decide.
+        answer: oneshot::Sender<()>,
     },
     /// It is asked where a query stands that waits.
     Queued {
@@ -222,9 +237,9 @@ impl Link {
     ///
     /// # Errors
     /// If the driver has ended.
-    pub async fn explain(&self, query: Query) -> Result<Option<Explained>, DriverGone> {
+    pub async fn explain(&self, query: Query, under: Arc<Classes>) -> Result<Option<Explained>, DriverGone> {
         let (answer, explained) = oneshot::channel();
-        self.report(Report::Explain { query, answer }).await?;
+        self.report(Report::Explain { query, under, answer }).await?;
         explained.await.map_err(|_| DriverGone)
     }
 
@@ -236,6 +251,18 @@ impl Link {
         let (answer, decision) = oneshot::channel();
         self.report(Report::Decided { query, answer }).await?;
         decision.await.map_err(|_| DriverGone)
+    }
+
+    /// Puts other settings in force; false if the dispatcher does not decide.
+    ///
+    /// # Errors
+    /// If the driver has ended.
+    pub async fn adopt(&self, settings: Arc<Settings>) -> Result<bool, DriverGone> {
+        let (answer, adopted) = oneshot::channel();
+        // Made here, since it takes longer than a decision may.
+        let classes = Arc::new(Classes::new(settings.policy.classes.clone()));
+        self.report(Report::Adopt { settings, classes, answer }).await?;
+        Ok(adopted.await.is_ok())
     }
 
     /// Where a query stands; None if it does not wait.

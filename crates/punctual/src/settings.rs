@@ -102,7 +102,7 @@ pub struct Prediction {
 }
 
 /// A cluster of the configuration.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
     /// What decisions need to know of it.
     pub spec: Spec,
@@ -121,7 +121,7 @@ impl Cluster {
 }
 
 /// How a cluster is had.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ClusterKind {
     /// A child process with DataFusion.
     Embedded(Embedded),
@@ -151,7 +151,7 @@ impl Default for Simulated {
 }
 
 /// A cluster that commands start, stop and list. A command is a program and its arguments; no shell reads it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Exec {
     /// Starts one and says where it listens.
     pub start: Vec<String>,
@@ -198,7 +198,7 @@ pub enum Tables {
 }
 
 /// Where to connect, and as whom.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
     /// Where it listens.
     pub address: Address,

@@ -8,6 +8,8 @@ use bytes::Bytes;
 use common::{Gateway, Wanted, code};
 use futures::{SinkExt, TryStreamExt};
 use punctual::settings::Door;
+use punctual_core::class::DEFAULT;
+use punctual_core::id::{ClassId, UserId};
 use punctual_core::query::Status;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
@@ -32,6 +34,43 @@ async fn a_simple_query_is_answered_and_counted_once() {
     let rows = client.simple_query("select 1; select 2 where false; select 3").await.unwrap();
     assert_eq!(texts(&rows), ["1", "3"]);
     assert_eq!(texts(&client.simple_query("").await.unwrap()), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_class_is_chosen_by_those_who_may_and_a_priority_is_asked_for() {
+    let mut wanted = Wanted::default();
+    wanted.policy.classes[2].terms.chosen_by = vec!["bob".to_owned()];
+    let mut gateway = Gateway::start(wanted).await;
+    let client = gateway.connect().await;
+    let refused = client.simple_query("set punctual.class = 'etl'").await.unwrap_err();
+    assert_eq!(code(&refused), "42501");
+    let refused = client.simple_query("set punctual.class = 'control'").await.unwrap_err();
+    assert_eq!(code(&refused), "42501");
+    let mut config = gateway.config();
+    config.options("-c punctual.class=etl");
+    let refused = gateway.connect_with(&config).await.expect_err("ann may not choose it");
+    assert_eq!(code(&refused), "42501");
+
+    let select = "select g, null from generate_series(1, 2) g";
+    // In a comment it is passed over.
+    client.simple_query(&format!("{select} /* punctual: class=etl */")).await.unwrap();
+    assert_eq!(gateway.ended().await.query.class, DEFAULT);
+    client.simple_query("set punctual.priority = -3").await.unwrap();
+    assert_eq!(texts(&client.simple_query("show punctual.priority").await.unwrap()), ["-3"]);
+    client.simple_query(select).await.unwrap();
+    let claim = gateway.ended().await.query.claim;
+    assert_eq!((claim.user, claim.priority), (UserId::of("ann"), Some(-3)));
+    client.simple_query(&format!("{select} /* punctual: priority=7 */")).await.unwrap();
+    assert_eq!(gateway.ended().await.query.claim.priority, Some(7));
+
+    config.user("bob").options("-c punctual.class=etl -c punctual.priority=2");
+    let bob = gateway.connect_with(&config).await.unwrap();
+    bob.simple_query("set punctual.priority = 9; ").await.unwrap();
+    bob.simple_query("reset punctual.priority").await.unwrap();
+    bob.simple_query(select).await.unwrap();
+    let query = gateway.ended().await.query;
+    assert_eq!((query.class, query.claim.priority), (ClassId(2), Some(2)));
+    assert_ne!(query.claim.user, claim.user);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::FixedAnswers;
 use common::postgres::Postgres;
-use punctual::door::{Shared, serve};
+use punctual::door::{InForce, Rules, Shared, serve};
 use punctual::driver::fallback::Fallback;
 use punctual::link::{Link, Order, Report};
 use punctual::relay::Pool;
@@ -32,7 +32,8 @@ impl Silent {
         let (link, reports) = Link::new();
         let fallback = Fallback::new(wait_limit);
         let answers = Arc::new(FixedAnswers);
-        let shared = Shared::new(1, Door::default(), Class::built_in(), 1, answers, Arc::clone(&fallback));
+        let in_force = InForce::new(Rules::new(Door::default(), Class::built_in()));
+        let shared = Shared::new(1, in_force, 1, answers, Arc::clone(&fallback));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let port = listener.local_addr().expect("it is bound").port();
         tokio::spawn(serve(listener, link, Arc::new(shared)));

@@ -49,6 +49,8 @@ async fn a_dry_run_says_what_would_happen_and_nothing_does() {
     assert_eq!(names, ["a", "b"]);
     let wished = json!({ "sql": "SELECT 1", "class": "dash", "slo": "250ms" });
     assert_eq!(explained(&served, &wished)["slo_s"], 0.25);
+    let asks = json!({ "sql": "SELECT a FROM t /* punctual: priority=-4 */", "client": "10.0.0.1", "priority": 2 });
+    assert_eq!(explained(&served, &asks)["priority_asked"], -4);
     assert_eq!(traces(&served), before);
 
     // The next in turn is still the same one.

@@ -1,15 +1,16 @@
 //! `punctual serve`: the gateway, until it is told to stop.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Stop;
-use crate::config::Typed;
+use crate::config::Source;
 use crate::gateway::Gateway;
 use crate::settings::Settings;
-use crate::{config, prepare, print};
+use crate::{prepare, print};
 
 #[derive(Debug, Args)]
 pub(super) struct Flags {
@@ -26,31 +27,40 @@ pub(super) struct Flags {
 
 pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("info");
-    let typed = Typed { listen: flags.listen.as_deref(), http: flags.http.as_deref() };
-    let mut settings = config::read(flags.config.as_deref(), typed)
-        .map_err(|why| Stop::usage(format_args!("the configuration cannot be used:\n{why}")))?;
+    let source = Source { file: flags.config.clone(), listen: flags.listen.clone(), http: flags.http.clone() };
+    let mut settings =
+        source.read().map_err(|why| Stop::usage(format_args!("the configuration cannot be used:\n{why}")))?;
     prepare::tables(&mut settings.clusters).map_err(Stop::failed)?;
-    super::runtime()?.block_on(serve(settings))?;
+    super::runtime()?.block_on(serve(settings, source))?;
     Ok(0)
 }
 
-async fn serve(settings: Settings) -> Result<(), Stop> {
-    let within = settings.shutdown_within;
-    let (mut interrupt, mut terminate) = (stop_signal(SignalKind::interrupt())?, stop_signal(SignalKind::terminate())?);
-    let gateway = Gateway::start(settings).await.map_err(Stop::failed)?;
+async fn serve(settings: Settings, source: Source) -> Result<(), Stop> {
+    let (mut interrupt, mut terminate) = (heard(SignalKind::interrupt())?, heard(SignalKind::terminate())?);
+    let mut hangup = heard(SignalKind::hangup())?;
+    let gateway = Gateway::start(settings, source).await.map_err(Stop::failed)?;
     // On standard output and in one line, so that a script can read where it listens.
     let said = match gateway.http {
         Some(http) => print::line(format_args!("listening on {}, HTTP on {http}", gateway.address)),
         None => print::line(format_args!("listening on {}", gateway.address)),
     };
     if let Err(unprinted) = said {
+        let within = gateway.settings.shutdown_within;
         let _ = gateway.stop(within).await;
         return Err(unprinted.into());
     }
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            // What came of it is in the log. It may take long, and a signal to stop is heard meanwhile.
+            _ = hangup.recv() => {
+                let reload = Arc::clone(&gateway.reload);
+                drop(tokio::spawn(async move { reload.reload().await }));
+            }
+        }
     }
+    let within = gateway.reload.settings().shutdown_within;
     tracing::info!("stopping: no new queries, up to {within} for those that run; once more to stop at once");
     tokio::select! {
         stopped = gateway.stop(within) => stopped.map(drop).map_err(Stop::failed),
@@ -59,6 +69,6 @@ async fn serve(settings: Settings) -> Result<(), Stop> {
     }
 }
 
-fn stop_signal(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Stop> {
+fn heard(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Stop> {
     signal(kind).map_err(|error| Stop::failed(format_args!("listening for signals: {error}")))
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 /// A configuration that cannot be used.
 #[derive(Debug)]
 pub enum ConfigError {
@@ -31,7 +33,7 @@ pub enum ConfigError {
 }
 
 /// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Its line, from 1; 0: it was typed on the command line.
     pub line: usize,

@@ -65,6 +65,27 @@ pub struct Typed<'a> {
     pub http: Option<&'a str>,
 }
 
+/// Where a configuration came from: to read it again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The file; None: there is none.
+    pub file: Option<PathBuf>,
+    /// What was typed for `gateway.listen`.
+    pub listen: Option<String>,
+    /// What was typed for `gateway.http`.
+    pub http: Option<String>,
+}
+
+impl Source {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn read(&self) -> Result<Settings, ConfigError> {
+        read(self.file.as_deref(), Typed { listen: self.listen.as_deref(), http: self.http.as_deref() })
+    }
+}
+
 /// Reads the file, or what runs without one, with what was typed in its place. Relative paths in the file start at its
 /// directory.
 ///

@@ -16,14 +16,14 @@ fn read(text: &str) -> Result<Settings, ConfigError> {
     parse_within(text, Path::new("punctual.toml"), &env, Typed::default())
 }
 
-fn refused(text: &str, expected: expect_test::Expect) {
+pub(super) fn refused(text: &str, expected: expect_test::Expect) {
     match read(text) {
         Ok(settings) => panic!("was accepted: {settings:#?}"),
         Err(error) => expected.assert_eq(&format!("{error}\n")),
     }
 }
 
-fn accepted(text: &str) -> Settings {
+pub(super) fn accepted(text: &str) -> Settings {
     read(text).unwrap_or_else(|error| panic!("{error}"))
 }
 

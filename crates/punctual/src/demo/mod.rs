@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use self::load::{End, Seen};
 use self::report::{Facts, Report};
 use self::workload::{CLASSES, Clusters};
+use crate::config::Source;
 use crate::gateway::{Gateway, GatewayError};
 use crate::print;
 use crate::settings::Settings;
@@ -54,7 +55,7 @@ pub async fn run(
 ) -> Result<(Report, Gateway), DemoError> {
     settings.policy.routing = routing;
     settings.policy.classes = workload::policy_classes();
-    let gateway = Gateway::start(settings).await.map_err(DemoError::Gateway)?;
+    let gateway = Gateway::start(settings, Source::default()).await.map_err(DemoError::Gateway)?;
     wait_for_clusters(&gateway, &stop).await?;
     let shots = workload::shots(plan.seed, plan.length, plan.clusters);
     let seen = Seen::new();

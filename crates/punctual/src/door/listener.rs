@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use punctual_core::Event;
+use punctual_core::class;
 use punctual_core::event::Outcome;
 use punctual_core::id::{QueryId, SessionId};
 use tokio::net::{TcpListener, TcpStream};
@@ -51,7 +52,7 @@ pub async fn serve(listener: TcpListener, link: Link, shared: Arc<Shared>) {
                     let opened = knock(stream, peer, &link, &shared).await;
                     drop(permit);
                     if let Some((client, hello)) = opened {
-                        begin(client, hello, link, shared).await;
+                        begin((client, class::Client::at(peer.ip())), hello, link, shared).await;
                     }
                 });
             }
@@ -68,14 +69,16 @@ async fn knock(stream: TcpStream, peer: SocketAddr, link: &Link, shared: &Shared
     // Without it small messages wait for each other; with it failing they merely do.
     let _ = stream.set_nodelay(true);
     let mut client = Client::new(Socket::Tcp(stream));
-    let within = Duration::from_micros(shared.door().startup_within.micros());
-    let classes = shared.classes();
-    let opening = match tokio::time::timeout(within, open(&mut client, &classes)).await {
+    let rules = shared.rules();
+    let within = Duration::from_micros(rules.door.startup_within.micros());
+    let opening = match tokio::time::timeout(within, open(&mut client, &rules.classes)).await {
         Ok(opening) => opening,
         Err(_) => return None,
     };
     match opening {
-        Ok(Opening::Session(hello)) if peer.ip().to_canonical().is_loopback() => return Some((client, hello)),
+        Ok(Opening::Session(hello)) if peer.ip().to_canonical().is_loopback() => {
+            return Some((client, hello));
+        }
         Ok(Opening::Session(_)) => {
             let problem = Problem::new(b"28000", "only clients on this machine are trusted without authentication");
             turn_away(client, &problem).await;
@@ -126,11 +129,11 @@ impl Drop for Presence {
 }
 
 /// Makes a session of a client that said hello, and serves it.
-async fn begin(client: Client, hello: Hello, link: Link, shared: Arc<Shared>) {
+async fn begin((client, peer): (Client, class::Client), hello: Hello, link: Link, shared: Arc<Shared>) {
     let place = match shared.admit() {
         Ok(Some(place)) => place,
         Ok(None) => {
-            let most = shared.door().max_sessions;
+            let most = shared.rules().door.max_sessions;
             let problem = Problem::new(b"53300", format!("too many clients: {most} sessions are connected already"));
             return turn_away(client, &problem.hint("Close some, or raise max_sessions.")).await;
         }
@@ -148,7 +151,7 @@ async fn begin(client: Client, hello: Hello, link: Link, shared: Arc<Shared>) {
     let (process, secret) = (place.process, place.secret);
     let mut presence = Presence { link: link.clone(), session: id, told: false, place };
     let facts = facts(&link, &hello).await;
-    let mut session = session(id, client, hello, (link, shared), mailbox);
+    let mut session = session(id, (client, peer), hello, (link, shared), mailbox);
     session.running = running;
     welcome(&mut session, &facts, process, secret);
     presence.told = session.live().await;
@@ -156,26 +159,32 @@ async fn begin(client: Client, hello: Hello, link: Link, shared: Arc<Shared>) {
 
 fn session(
     id: SessionId,
-    mut client: Client,
+    (mut client, peer): (Client, class::Client),
     hello: Hello,
     (link, shared): (Link, Arc<Shared>),
     mailbox: mpsc::Receiver<crate::link::Order>,
 ) -> Session {
     hello.negotiate(&mut client.out);
-    let limit = shared.door().max_statements as usize;
-    let begun = (hello.slo, hello.class.clone(), hello.explain);
-    let (slo, class, explain) = begun.clone();
+    let rules = shared.rules();
+    let limit = rules.door.max_statements as usize;
+    let (begun, wished) = (hello.wished.clone(), hello.wished);
     Session {
         id,
-        who: Who { user: hello.user.into(), database: hello.database.into(), application: hello.application.into() },
+        who: Who {
+            user: hello.user.into(),
+            database: hello.database.into(),
+            application: hello.application.into(),
+            client: peer,
+        },
         link,
         shared,
+        rules,
         client,
         mailbox,
         running: Arc::default(),
         statements: Statements::new(limit),
         readings: Readings::default(),
-        wishes: Wishes { slo, class, explain, begun, ..Wishes::default() },
+        wishes: Wishes { wished, begun, ..Wishes::default() },
         standing: Standing::new(hello.variables),
         held: None,
         slot: None,

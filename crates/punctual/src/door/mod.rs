@@ -24,6 +24,7 @@ mod degraded;
 mod explaining;
 pub mod frames;
 mod imagined;
+mod in_force;
 mod listener;
 pub mod local;
 pub mod messages;
@@ -46,7 +47,8 @@ mod table;
 pub mod unit;
 pub mod words;
 
-pub(crate) use imagined::{Asked, Imagined, reason, rule_text};
+pub(crate) use imagined::{Asked, Imagined, reason, rule_text, treated};
+pub use in_force::{InForce, Rules};
 pub use listener::serve;
 pub use problem::Problem;
 pub(crate) use shared::Foresight;

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::class::Class;
+use punctual_core::class::Classes;
 
 use super::frames as say;
 use super::local::{self, Wishes};
@@ -36,7 +36,9 @@ pub struct Desk<'a> {
     /// What it wishes.
     pub wishes: &'a Wishes,
     /// The classes there are.
-    pub classes: &'a [Class],
+    pub classes: &'a Classes,
+    /// Who its user is.
+    pub user: &'a str,
     /// True if its connection may hold statements that the gateway does not know of.
     pub stuck: bool,
     /// True if what the client sends is UTF-8.
@@ -466,6 +468,7 @@ pub fn outcome(
     match &reading.local {
         Some(Local::Set(name, value)) => {
             let wish = local::wish(name, value.as_deref(), desk.classes)?;
+            local::permit(&wish, desk.classes, desk.user)?;
             let tag = if reading.statement.kind == punctual_core::statement::Kind::Reset { "RESET" } else { "SET" };
             done(tag, LocalEffect::Wish(wish))
         }
@@ -530,8 +533,8 @@ mod tests {
 
     /// Plans a segment and says what goes out, shortly.
     fn plan(segment: &[u8], statements: &Statements, carried: &mut Carried) -> String {
-        let wishes = Wishes::default();
-        let desk = Desk { statements, wishes: &wishes, classes: &[], stuck: false, utf8: true };
+        let (wishes, classes) = (Wishes::default(), Classes::new(Vec::new()));
+        let desk = Desk { statements, wishes: &wishes, classes: &classes, user: "", stuck: false, utf8: true };
         let (mut replies, mut out) = (Replies::to_pipeline(), Vec::new());
         let readings = &mut Readings::default();
         let mut planner = Planner { desk, readings, carried: Some(carried), replies: &mut replies, out: &mut out };

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use punctual_core::Event;
 use punctual_core::admit::claim::Claim;
-use punctual_core::class::Origin;
 use punctual_core::event::{Abandoned, Outcome, Refusal};
-use punctual_core::id::QueryId;
+use punctual_core::id::{QueryId, UserId};
 use punctual_core::predict::features::add_plan;
 use punctual_core::query::{Query, SqlState, Traits};
 use punctual_core::statement::Kind;
 
 use super::frames as say;
+use super::imagined::treated;
 use super::local;
 use super::plan::Pipeline;
 use super::problem::{Loss, Problem};
@@ -120,8 +120,9 @@ impl Session {
         let (query, about) = self.describe(id, &reading);
         self.last = reading;
         self.running.store(id.0, Ordering::Relaxed);
-        self.report(Report::Arrived { query, about }).await?;
-        if self.wishes.explain {
+        let under = Arc::clone(&self.rules.classes);
+        self.report(Report::Arrived { query, about, under }).await?;
+        if self.wishes.wished.explain {
             self.tell_wait(id).await;
         }
         let placed = self.place(id, &work).await;
@@ -134,20 +135,13 @@ impl Session {
 
     /// What the dispatcher and history are told of a query. What its comment asks for in vain is told to the client.
     fn describe(&mut self, id: QueryId, reading: &Reading) -> (Query, About) {
-        let classes = self.shared.classes();
         let (statement, tag) = (&reading.statement, &reading.statement.tag);
-        if let Some(unreadable) = &tag.unreadable {
-            let problem = Problem::new(b"01000", format!("the comment's \"{unreadable}\" cannot be read"));
-            self.say(say::Severity::Warning, &problem.hint("A duration has a unit: 250ms, 2s, 30m, 1.5h."));
+        for problem in local::in_vain(tag, &self.rules.classes, &self.who.user) {
+            say::problem(&mut self.client.out, say::Severity::Warning, &problem);
         }
-        if let Some(name) = tag.class.as_deref().filter(|name| punctual_core::class::find(&classes, name).is_none()) {
-            let problem = Problem::new(b"01000", format!("there is no class \"{name}\", which the comment asks for"));
-            self.say(say::Severity::Warning, &problem.hint(format!("The classes are {}.", local::names(&classes))));
-        }
-        let who = &self.who;
-        let origin = Origin { user: &who.user, database: &who.database, application: &who.application };
-        let wished = (self.wishes.chosen(&classes), self.wishes.slo);
-        let (class, _, slo) = self.shared.treated(wished, origin, statement);
+        let (who, wished) = (&self.who, &self.wishes.wished);
+        let (class, _, slo) = treated(&self.rules.classes, wished, who.origin(), statement);
+        let claim = Claim { user: UserId::of(&who.user), priority: tag.priority.or(wished.priority), scan: None };
         let (session, fingerprint, kind) = (self.id, statement.fingerprint, statement.kind);
         let about = About {
             user: Arc::clone(&who.user),
@@ -157,7 +151,7 @@ impl Session {
             shape: Arc::clone(&reading.shape),
         };
         let traits = self.shared.foresight().map(|foresight| self.traits(foresight, reading));
-        (Query { id, session, fingerprint, kind, class, slo, claim: Claim::default(), traits }, about)
+        (Query { id, session, fingerprint, kind, class, slo, claim, traits }, about)
     }
 
     /// What the latency of a query is predicted from.
@@ -197,7 +191,7 @@ impl Session {
                 self.finished(id, Outcome::Failed { sqlstate: code, rows: 0, bytes: 0 }, false).await?;
                 return Ok(());
             }
-            if self.wishes.explain {
+            if self.wishes.wished.explain {
                 self.explain(id, pool.name()).await;
             }
             if let Some(lease) = self.held.take() {
@@ -217,7 +211,7 @@ impl Session {
 
     /// What happens next while nothing is relayed.
     pub(super) async fn happening(&mut self) -> Happening {
-        let client_limit = self.shared.door().max_message;
+        let client_limit = self.rules.door.max_message;
         let (client, mailbox) = (&mut self.client, &mut self.mailbox);
         Pump { client, mailbox, cluster: None, client_limit }.next().await
     }

@@ -174,11 +174,8 @@ impl Session {
     /// Relays until the cluster is ready or will not be.
     async fn relay(&mut self, id: Option<QueryId>, lease: &mut Lease, mut way: Way) -> Attempt {
         loop {
-            let client_limit = if way.replies.copying_in && way.outgoing.len() > OUTGOING {
-                0
-            } else {
-                self.shared.door().max_message
-            };
+            let client_limit =
+                if way.replies.copying_in && way.outgoing.len() > OUTGOING { 0 } else { self.rules.door.max_message };
             let Way { outgoing, approved, .. } = &mut way;
             let cluster = Some(ClusterSide { connection: lease, approved, outgoing });
             let (client, mailbox) = (&mut self.client, &mut self.mailbox);
@@ -282,7 +279,7 @@ impl Session {
             if !way.open {
                 return Ok(());
             }
-            let max = self.shared.door().max_message;
+            let max = self.rules.door.max_message;
             match unit::next(self.client.input.filled(), &mut self.seen, max) {
                 Err(garbled) => return Err(self.garbled(&garbled)),
                 Ok(Next::Partial) => return Ok(()),
@@ -310,7 +307,7 @@ impl Session {
         }
         lease.tainted = true;
         let Some(key) = lease.key.clone() else { return };
-        let within = self.shared.door().connect_within;
+        let within = self.rules.door.connect_within;
         self.cancelling = Some(tokio::spawn(async move {
             if let Err(error) = cancel(&key, within).await {
                 tracing::warn!(%error, "a cancel did not reach its cluster");

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_core::Event;
+use punctual_core::class::{self, Origin};
 use punctual_core::event::PinEnd;
 use punctual_core::id::SessionId;
 use tokio::sync::mpsc;
@@ -18,6 +19,7 @@ use tokio::task::JoinHandle;
 
 use super::client::Client;
 use super::frames as say;
+use super::in_force::Rules;
 use super::local::Wishes;
 use super::messages;
 use super::plan::{Desk, Fetched, Pipeline, Planner, is_local, outcome};
@@ -56,6 +58,16 @@ pub(super) struct Who {
     pub database: Arc<str>,
     /// The application's name.
     pub application: Arc<str>,
+    /// Where it is.
+    pub client: class::Client,
+}
+
+impl Who {
+    /// Where its queries come from.
+    pub(super) fn origin(&self) -> Origin<'_> {
+        let Who { user, database, application, client } = self;
+        Origin { user, database, application, client: *client }
+    }
 }
 
 /// A session.
@@ -64,6 +76,8 @@ pub(super) struct Session {
     pub(super) who: Who,
     pub(super) link: Link,
     pub(super) shared: Arc<Shared>,
+    /// What it goes by until its client has sent another unit.
+    pub(super) rules: Arc<Rules>,
     pub(super) client: Client,
     pub(super) mailbox: mpsc::Receiver<Order>,
     /// The query that a cancel request is about; 0: none.
@@ -109,7 +123,8 @@ impl Session {
             self.client.gone = true;
             return Err(Over);
         }
-        let max = self.shared.door().max_message;
+        self.rules = self.shared.rules();
+        let max = self.rules.door.max_message;
         match unit::next(self.client.input.filled(), &mut self.seen, max) {
             Err(garbled) => Err(self.garbled(&garbled)),
             Ok(Next::Partial) => self.wait().await,
@@ -169,7 +184,7 @@ impl Session {
                 }
                 None => None,
             };
-            let client_limit = self.shared.door().max_message + KEPT_INPUT;
+            let client_limit = self.rules.door.max_message + KEPT_INPUT;
             let (client, mailbox) = (&mut self.client, &mut self.mailbox);
             match (Pump { client, mailbox, cluster, client_limit }).next().await {
                 Happening::Client => return self.keep_unasked(approved),
@@ -321,11 +336,11 @@ impl Session {
         replies: &mut Replies,
         out: &mut Vec<u8>,
     ) {
-        let classes = self.shared.classes();
         let desk = Desk {
             statements: &self.statements,
             wishes: &self.wishes,
-            classes: &classes,
+            classes: &self.rules.classes,
+            user: &self.who.user,
             stuck: self.standing.stuck.is_some(),
             utf8: self.standing.is_utf8(),
         };
@@ -337,8 +352,8 @@ impl Session {
         let desk = Desk {
             statements: &self.statements,
             wishes: &self.wishes,
-            // A survey does not ask for them.
-            classes: &[],
+            classes: &self.rules.classes,
+            user: &self.who.user,
             stuck: self.standing.stuck.is_some(),
             utf8: self.standing.is_utf8(),
         };
@@ -346,11 +361,11 @@ impl Session {
     }
 
     fn with_desk<T>(&mut self, look: impl FnOnce(&Desk<'_>, &mut Readings) -> T) -> T {
-        let classes = self.shared.classes();
         let desk = Desk {
             statements: &self.statements,
             wishes: &self.wishes,
-            classes: &classes,
+            classes: &self.rules.classes,
+            user: &self.who.user,
             stuck: self.standing.stuck.is_some(),
             utf8: self.standing.is_utf8(),
         };

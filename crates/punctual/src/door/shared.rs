@@ -1,20 +1,19 @@
-//! What all sessions of a gateway share: bounds, classes, running numbers, cancel keys.
+//! What all sessions of a gateway share: what is in force, running numbers, cancel keys.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use punctual_core::class::Class;
 use punctual_core::id::{QueryId, SessionId};
 use punctual_core::time::Span;
 
+use super::in_force::{InForce, Rules};
 use super::table::Answers;
 use crate::driver::fallback::Fallback;
 use crate::history;
 use crate::plans::Plans;
-use crate::settings::Door;
 
 /// Sessions that process numbers are there for: the other bits carry the gateway's number.
 const MOST_SESSIONS: u32 = 1 << 15;
@@ -22,8 +21,7 @@ const MOST_SESSIONS: u32 = 1 << 15;
 /// What all sessions of a gateway share.
 pub struct Shared {
     gateway: u16,
-    door: Door,
-    classes: RwLock<Arc<[Class]>>,
+    in_force: Arc<InForce>,
     answers: Arc<dyn Answers>,
     fallback: Arc<Fallback>,
     queries: AtomicU64,
@@ -65,16 +63,14 @@ impl Shared {
     /// were given before a restart: they are never used twice. `fallback` is how queries go on when the dispatcher fails.
     pub fn new(
         gateway: u16,
-        door: Door,
-        classes: Vec<Class>,
+        in_force: Arc<InForce>,
         first_number: u64,
         answers: Arc<dyn Answers>,
         fallback: Arc<Fallback>,
     ) -> Shared {
         Shared {
             gateway,
-            door,
-            classes: RwLock::new(classes.into()),
+            in_force,
             answers,
             fallback,
             queries: AtomicU64::new(first_number),
@@ -105,19 +101,9 @@ impl Shared {
         self.fallback.wait_limit()
     }
 
-    /// Bounds of the front door.
-    pub fn door(&self) -> &Door {
-        &self.door
-    }
-
-    /// The classes in force.
-    pub fn classes(&self) -> Arc<[Class]> {
-        Arc::clone(&self.classes.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Other classes are in force: sessions go by them from their next query on.
-    pub fn adopt(&self, classes: Vec<Class>) {
-        *self.classes.write().unwrap_or_else(PoisonError::into_inner) = classes.into();
+    /// What is in force.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.in_force.rules()
     }
 
     /// Who answers questions about the gateway.
@@ -153,7 +139,7 @@ impl Shared {
     pub(super) fn admit(self: &Arc<Shared>) -> io::Result<Option<Place>> {
         let mut secret = [0; 4];
         File::open("/dev/urandom")?.read_exact(&mut secret)?;
-        let limit = self.door.max_sessions.min(MOST_SESSIONS);
+        let limit = self.rules().door.max_sessions.min(MOST_SESSIONS);
         let mut keys = self.keys();
         if keys.known.len() >= limit as usize {
             return Ok(None);

@@ -1,11 +1,10 @@
 //! How a client's connection begins: what it asks for before and in its start-up message.
 
-use punctual_core::class::Class;
-use punctual_core::time::Span;
+use punctual_core::class::Classes;
 
 use super::client::Client;
 use super::frames as say;
-use super::local::{self, Wish};
+use super::local::{self, Wished};
 use super::problem::Problem;
 use crate::relay::frames::split_text;
 use crate::relay::{CANCEL_REQUEST, PROTOCOL};
@@ -42,12 +41,8 @@ pub struct Hello {
     pub database: String,
     /// The application's name, possibly empty.
     pub application: String,
-    /// The latency target that it wishes.
-    pub slo: Option<Span>,
-    /// The class that it wishes.
-    pub class: Option<String>,
-    /// Whether each query is to be told where it was placed, and why.
-    pub explain: bool,
+    /// What it wishes of the gateway.
+    pub wished: Wished,
     /// Variables that it sets.
     pub variables: Vec<(String, String)>,
     /// What it asks for of the protocol that is not spoken here; None if it asks for nothing beyond 3.0.
@@ -58,7 +53,7 @@ pub struct Hello {
 ///
 /// # Errors
 /// What the client is to be told before it is hung up on.
-pub(super) async fn open(client: &mut Client, classes: &[Class]) -> Result<Opening, Problem> {
+pub(super) async fn open(client: &mut Client, classes: &Classes) -> Result<Opening, Problem> {
     // Each kind of encryption may be asked for once.
     for _ in 0..3 {
         let Some(packet) = packet(client).await? else { return Ok(Opening::Nothing) };
@@ -116,7 +111,7 @@ impl Hello {
     ///
     /// # Errors
     /// What the client is to be told.
-    pub fn read(minor: u32, body: &[u8], classes: &[Class]) -> Result<Hello, Problem> {
+    pub fn read(minor: u32, body: &[u8], classes: &Classes) -> Result<Hello, Problem> {
         let mut hello = Hello::default();
         let (mut rest, mut unknown) = (body, Vec::new());
         loop {
@@ -143,6 +138,8 @@ impl Hello {
         if hello.user.is_empty() {
             return Err(Problem::new(b"28000", "no PostgreSQL user name specified in startup packet"));
         }
+        // Only now is it known who asks.
+        local::permit_class(hello.wished.class.as_deref(), classes, &hello.user)?;
         if hello.database.is_empty() {
             hello.database.clone_from(&hello.user);
         }
@@ -151,15 +148,10 @@ impl Hello {
     }
 
     /// Takes a variable that the message sets.
-    fn set(&mut self, name: &str, value: String, classes: &[Class]) -> Result<(), Problem> {
+    fn set(&mut self, name: &str, value: String, classes: &Classes) -> Result<(), Problem> {
         let lower = name.to_ascii_lowercase();
         if let Some(own) = lower.strip_prefix("punctual.") {
-            match local::wish(own, Some(&value), classes)? {
-                Wish::Slo(slo) => self.slo = slo,
-                Wish::Class(class) => self.class = class,
-                Wish::Explain(explain) => self.explain = explain,
-                Wish::AsBegun(_) => {}
-            }
+            self.wished.take(local::wish(own, Some(&value), classes)?, &Wished::default());
             return Ok(());
         }
         if lower == "application_name" {
@@ -229,11 +221,22 @@ fn options(text: &str) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use punctual_core::admit::terms::Terms;
+    use punctual_core::class::Class;
+    use punctual_core::time::Span;
+
     use super::*;
+
+    fn classes() -> Classes {
+        let mut list = Class::built_in();
+        let terms = Terms { chosen_by: vec!["ann".into()], ..Terms::default() };
+        list.push(Class { name: "board".into(), terms, ..Class::default() });
+        Classes::new(list)
+    }
 
     fn read(text: &str) -> Result<Hello, Problem> {
         let body = format!("{}\0", text.replace('|', "\0"));
-        Hello::read(0, body.as_bytes(), &Class::built_in())
+        Hello::read(0, body.as_bytes(), &classes())
     }
 
     #[test]
@@ -241,7 +244,7 @@ mod tests {
         let hello = read("user|ann|application_name|psql|punctual.class|default|TimeZone|UTC|client_encoding|utf-8|");
         let hello = hello.expect("it is well formed");
         assert_eq!((hello.user.as_str(), hello.database.as_str()), ("ann", "ann"));
-        assert_eq!((hello.application.as_str(), hello.class.as_deref()), ("psql", Some("default")));
+        assert_eq!((hello.application.as_str(), hello.wished.class.as_deref()), ("psql", Some("default")));
         let variables = [("application_name", "psql"), ("timezone", "UTC")];
         assert_eq!(hello.variables, variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
         assert_eq!(hello.beyond, None);
@@ -254,7 +257,7 @@ mod tests {
             options("-c a=1\\ 2  -cpunctual.slo=2s --work-mem=1MB -d 3"),
             pairs.map(|(name, value)| (name.to_owned(), value.to_owned()))
         );
-        assert_eq!(read("user|ann|options|-c punctual.slo=2s|").unwrap().slo, Some(Span::from_secs(2)));
+        assert_eq!(read("user|ann|options|-c punctual.slo=2s|").unwrap().wished.slo, Some(Span::from_secs(2)));
     }
 
     #[test]
@@ -263,6 +266,11 @@ mod tests {
         assert_eq!(code("database|x|"), "28000");
         assert_eq!(code("user|a|replication|database|"), "0A000");
         assert_eq!(code("user|a|punctual.class|nope|"), "22023");
+        assert_eq!(code("user|a|punctual.priority|high|"), "22023");
+        assert_eq!(code("punctual.class|board|user|bob|"), "42501");
+        assert_eq!(code("user|ann|punctual.class|control|"), "42501");
+        let hello = read("punctual.class|Board|user|ann|punctual.priority|-2|").unwrap();
+        assert_eq!((hello.wished.class.as_deref(), hello.wished.priority), (Some("board"), Some(-2)));
         assert_eq!(code("user|a|options|-c punctual.slo=soon|"), "22023");
         assert_eq!(code("user|a|database"), "08P01");
     }
@@ -270,7 +278,7 @@ mod tests {
     #[test]
     fn later_protocols_are_negotiated_down() {
         let body = b"user\0a\0_pq_.x\0on\0\0";
-        let hello = Hello::read(2, body, &Class::built_in()).unwrap();
+        let hello = Hello::read(2, body, &classes()).unwrap();
         assert_eq!(hello.beyond, Some(vec!["_pq_.x".to_owned()]));
         let mut out = Vec::new();
         hello.negotiate(&mut out);

@@ -21,7 +21,8 @@ pub const STALL: Duration = Duration::from_secs(2);
 /// Routing without the dispatcher. Shared by the driver, its watchdog and all sessions.
 #[derive(Debug)]
 pub struct Fallback {
-    wait_limit: Span,
+    /// In microseconds.
+    wait_limit: AtomicU64,
     on: watch::Sender<bool>,
     over: AtomicBool,
     clusters: Mutex<Vec<Place>>,
@@ -50,7 +51,7 @@ impl Fallback {
     /// A fallback that is not in use, and in which queries wait that long at most.
     pub fn new(wait_limit: Span) -> Arc<Fallback> {
         Arc::new(Fallback {
-            wait_limit,
+            wait_limit: AtomicU64::new(wait_limit.micros()),
             on: watch::Sender::new(false),
             over: AtomicBool::new(false),
             clusters: Mutex::new(Vec::new()),
@@ -62,7 +63,12 @@ impl Fallback {
 
     /// How long a query waits for a slot.
     pub fn wait_limit(&self) -> Span {
-        self.wait_limit
+        Span::from_micros(self.wait_limit.load(Ordering::Relaxed))
+    }
+
+    /// Queries wait that long at most from now on.
+    pub fn adopt(&self, wait_limit: Span) {
+        self.wait_limit.store(wait_limit.micros(), Ordering::Relaxed);
     }
 
     /// True while sessions place their queries themselves.

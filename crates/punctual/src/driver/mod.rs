@@ -9,6 +9,7 @@
 //! Nothing here decides and nothing here waits for I/O: commands are handed to whoever carries them out. If the
 //! dispatcher panics, or a watchdog finds it stuck, sessions go on by the [`fallback`] and an alarm is raised.
 
+mod adopting;
 mod failures;
 pub mod fallback;
 
@@ -31,6 +32,7 @@ use tokio::time::Sleep;
 use self::failures::Failures;
 use self::fallback::Fallback;
 use crate::clock::Clock;
+use crate::door::InForce;
 use crate::door::problem::rounded;
 use crate::history;
 use crate::journal;
@@ -52,6 +54,8 @@ const CHECK_EVERY: Span = Span::from_secs(1);
 pub struct Driver {
     dispatcher: Dispatcher,
     settings: Arc<Settings>,
+    /// What sessions go by.
+    in_force: Arc<InForce>,
     clock: Clock,
     reports: mpsc::Receiver<Report>,
     notices: mpsc::Receiver<provider::About>,
@@ -104,6 +108,8 @@ pub struct Parts {
     pub records: Records,
     /// How sessions go on without the dispatcher.
     pub fallback: Arc<Fallback>,
+    /// What sessions go by: what follows from the settings, kept so by the driver.
+    pub in_force: Arc<InForce>,
     /// The clock of all decisions.
     pub clock: Clock,
     /// The model to begin with, if there is one.
@@ -121,10 +127,11 @@ pub struct Finale {
 impl Driver {
     /// A driver that has not started any cluster yet.
     pub fn new(settings: Arc<Settings>, parts: Parts) -> Driver {
-        let classes = settings.policy.classes.iter().map(|class| class.name.as_str().into()).collect();
+        let classes = adopting::names(&settings.policy);
         Driver {
             dispatcher: Dispatcher::new(settings.seed, settings.policy.clone()),
             settings,
+            in_force: parts.in_force,
             clock: parts.clock,
             reports: parts.reports,
             notices: parts.notices,
@@ -196,7 +203,8 @@ impl Driver {
     fn report(&mut self, report: Report) {
         match report {
             Report::Joined { session, mailbox } => drop(self.mailboxes.insert(session, mailbox)),
-            Report::Arrived { query, about } => {
+            Report::Arrived { mut query, about, under } => {
+                self.translate(&mut query, &under);
                 self.queries.insert(query.id, (query.session, about));
                 self.take(Event::Arrived(query));
             }
@@ -208,7 +216,15 @@ impl Driver {
             }
             Report::Doubtful { pool } => self.providers.check(pool.cluster(), pool.generation()),
             Report::Model(opened) => self.adopt(&opened),
-            Report::Explain { query, answer } => drop(answer.send(self.explain(query))),
+            Report::Explain { mut query, under, answer } => {
+                self.translate(&mut query, &under);
+                drop(answer.send(self.explain(query)));
+            }
+            Report::Adopt { settings, classes, answer } => {
+                if self.adopt_settings(settings, classes) {
+                    let _ = answer.send(());
+                }
+            }
             Report::Decided { query, answer } => {
                 drop(answer.send(self.dispatcher.decision(query).cloned().map(Box::new)));
             }
@@ -343,6 +359,10 @@ impl Driver {
 
     /// One turn of the brain: the event in, the commands out, both into the journal.
     fn take(&mut self, event: Event) {
+        self.take_at(self.clock.now(), event);
+    }
+
+    fn take_at(&mut self, now: Time, event: Event) {
         if self.fallback.is_on() {
             return;
         }
@@ -351,7 +371,6 @@ impl Driver {
         {
             journal.checkpoint(&self.dispatcher);
         }
-        let now = self.clock.now();
         let mut commands = std::mem::take(&mut self.commands);
         let journaled = self.records.journal.is_some().then(|| event.clone());
         self.fallback.watch_begins();
@@ -427,7 +446,8 @@ impl Driver {
     }
 
     fn record(&mut self, ended: &Ended) {
-        let class = &self.classes[ended.query.class.0 as usize];
+        let unknown = Arc::from("");
+        let class = self.classes.get(ended.query.class.0 as usize).unwrap_or(&unknown);
         self.records.metrics.ended(ended, class);
         let Some((_, about)) = self.queries.remove(&ended.query.id) else { return };
         if let Some(history) = &self.records.history {

@@ -11,7 +11,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use punctual_core::class::Origin;
+use punctual_core::class::{Client, Origin};
 use punctual_core::dispatcher::{Decision, Queued, Verdict, WaitsFor};
 use punctual_core::query::Predicted;
 use punctual_core::tag::parse_span;
@@ -40,10 +40,14 @@ struct Question {
     database: String,
     #[serde(default)]
     application: String,
+    /// Where its client would be: an address, or `local`.
+    client: Option<String>,
     /// What the session would have chosen, as with SET punctual.class.
     class: Option<String>,
     /// The same, as with SET punctual.slo.
     slo: Option<String>,
+    /// The same, as with SET punctual.priority.
+    priority: Option<i32>,
 }
 
 pub(super) async fn explain(State(shared): State<Shared>, body: Bytes) -> Response {
@@ -57,7 +61,7 @@ pub(super) async fn explain(State(shared): State<Shared>, body: Bytes) -> Respon
         told.insert("why".to_owned(), "the gateway answers it by itself".into());
         return Json(Value::Object(told)).into_response();
     };
-    match tokio::time::timeout(SNAPSHOT_WITHIN, shared.link.explain(query)).await {
+    match tokio::time::timeout(SNAPSHOT_WITHIN, shared.link.explain(query, imagined.under)).await {
         Ok(Ok(Some(explained))) => {
             told.extend(verdict(&explained));
             Json(Value::Object(told)).into_response()
@@ -70,7 +74,7 @@ pub(super) async fn explain(State(shared): State<Shared>, body: Bytes) -> Respon
 fn imagine(shared: &Shared, body: &[u8]) -> Result<Imagined, String> {
     let question: Question = serde_json::from_slice(body).map_err(|error| {
         format!(
-            "the body is not what it should be, {{\"sql\": …}} with user, database, application, class, slo: {error}"
+            "the body is not what it should be, {{\"sql\": …}} with user, database, application, client, class, slo, priority: {error}"
         )
     })?;
     let slo = match question.slo.as_deref() {
@@ -80,19 +84,27 @@ fn imagine(shared: &Shared, body: &[u8]) -> Result<Imagined, String> {
             slo => slo,
         },
     };
-    let Question { sql, user, database, application, class, .. } = &question;
-    let origin = Origin { user, database, application };
-    shared.front.imagine(&Asked { sql, origin, class: class.as_deref(), slo })
+    let client = match question.client.as_deref() {
+        None => Client::Unknown,
+        Some(text) => {
+            Client::read(text).ok_or_else(|| format!("client is neither an address nor \"local\": {text:?}"))?
+        }
+    };
+    let Question { sql, user, database, application, class, priority, .. } = &question;
+    let origin = Origin { user, database, application, client };
+    shared.front.imagine(&Asked { sql, origin, class: class.as_deref(), slo, priority: *priority })
 }
 
 /// What is known of the query without asking anybody.
 fn about(imagined: &Imagined) -> Map<String, Value> {
     let statement = &imagined.reading.statement;
     let slo = imagined.query.as_ref().and_then(|query| query.slo);
+    let asks = imagined.query.as_ref().and_then(|query| query.claim.priority);
     let pairs = [
         ("class", imagined.class.as_str().into()),
         ("class_why", imagined.because.as_str().into()),
         ("slo_s", slo.map(Span::secs_f64).into()),
+        ("priority_asked", asks.into()),
         ("statement", statement.kind.name().into()),
         ("fingerprint", statement.fingerprint.to_string().into()),
     ];

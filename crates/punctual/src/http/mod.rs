@@ -1,4 +1,4 @@
-//! HTTP: metrics, health, and what the gateway knows as JSON. Nothing here changes anything.
+//! HTTP: metrics, health, and what the gateway knows as JSON. Nothing here changes anything but `/v1/reload`.
 //!
 //! | path | answers |
 //! |---|---|
@@ -7,12 +7,14 @@
 //! | `/readyz` | 200 if a query could run: a cluster is ready, nothing is shutting down |
 //! | `/v1/queries`, `/v1/clusters`, `/v1/classes`, `/v1/lanes`, `/v1/decisions`, `/v1/scaling`, `/v1/controllers`, `/v1/model` | the rows of the schema `punctual`; `?limit=` |
 //! | `POST /v1/explain` | where a query would go if it came now, and why: [`explain`] |
+//! | `POST /v1/reload` | reads the configuration again: [`reload`] |
 //!
 //! It listens on loopback, where a browser can be led to it by a name that an attacker points there (DNS rebinding):
-//! so a `Host` that is not this machine is refused. Connections, their time, and the time of each request are bounded.
+//! so a `Host` that is not this machine is refused, and so is an `Origin`. Connections, their time, and the time of each request are bounded.
 
 mod bounded;
 mod explain;
+mod reload;
 
 use std::future::Future;
 use std::io;
@@ -35,6 +37,7 @@ use crate::catalog::{CLASSES, CLUSTERS, CONTROLLERS, DECISIONS, LANES, MODEL, QU
 use crate::door;
 use crate::link::{Link, Snapshot};
 use crate::metrics::{MEDIA_TYPE, Metrics};
+use crate::reload::Reload;
 use bounded::{Bounded, Bounds, Place};
 
 /// How long the driver may take for a snapshot before it counts as stalled.
@@ -47,11 +50,17 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(10);
 const ROWS: usize = 100;
 const MAX_ROWS: usize = 10_000;
 
+/// What requests are answered from.
 #[derive(Clone)]
-struct Shared {
-    link: Link,
-    metrics: Arc<Metrics>,
-    front: Arc<door::Shared>,
+pub struct Shared {
+    /// The way to the driver.
+    pub link: Link,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// How queries are read.
+    pub front: Arc<door::Shared>,
+    /// The way to other settings.
+    pub reload: Arc<Reload>,
 }
 
 /// Serves until `until` is over, then lets the requests that are here finish.
@@ -60,12 +69,10 @@ struct Shared {
 /// If the listener's own address cannot be told.
 pub async fn serve(
     listener: TcpListener,
-    link: Link,
-    metrics: Arc<Metrics>,
-    front: Arc<door::Shared>,
+    shared: Shared,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    serve_within(Bounds::default(), listener, Shared { link, metrics, front }, until).await
+    serve_within(Bounds::default(), listener, shared, until).await
 }
 
 async fn serve_within(
@@ -95,6 +102,7 @@ fn routes(shared: Shared) -> Router {
         .route("/v1/controllers", list(&CONTROLLERS, false))
         .route("/v1/model", list(&MODEL, false))
         .route("/v1/explain", post(explain::explain).fallback(asks))
+        .route("/v1/reload", post(reload::reload).fallback(orders))
         .fallback(|| async { refusal(StatusCode::NOT_FOUND, "there is nothing at this path") })
         .method_not_allowed_fallback(|| async {
             refusal(StatusCode::METHOD_NOT_ALLOWED, "this can only be read: use GET")
@@ -108,11 +116,19 @@ async fn asks() -> Response {
     refusal(StatusCode::METHOD_NOT_ALLOWED, "send the query with POST, as {\"sql\": …}")
 }
 
+/// A reload is ordered, not fetched.
+async fn orders() -> Response {
+    refusal(StatusCode::METHOD_NOT_ALLOWED, "a reload changes things: use POST, without a body")
+}
+
 /// Refuses strangers, and ends what takes too long.
 async fn guard(request: Request, next: Next) -> Response {
     let place = request.extensions().get().map(|ConnectInfo::<Place>(place)| place.clone());
     if !is_for_us(request.headers(), request.uri()) {
         return refusal(StatusCode::FORBIDDEN, "the Host is not this machine: use localhost, 127.0.0.1 or [::1]");
+    }
+    if !is_from_us(request.headers()) {
+        return refusal(StatusCode::FORBIDDEN, "the Origin is not this machine");
     }
     let (head, body) = request.into_parts();
     // Until it is here whole, the connection waits like any whose request has not been sent.
@@ -131,6 +147,14 @@ fn is_for_us(headers: &HeaderMap, uri: &Uri) -> bool {
     let named: Vec<Option<&str>> = headers.get_all(header::HOST).iter().map(|host| host.to_str().ok()).collect();
     let is_ours = |host: &Option<&str>| host.is_some_and(is_loopback);
     !named.is_empty() && named.iter().all(is_ours) && uri.host().is_none_or(is_loopback)
+}
+
+/// True if no page from elsewhere has sent the request: a browser says from where, of all that may change something.
+fn is_from_us(headers: &HeaderMap) -> bool {
+    headers.get_all(header::ORIGIN).iter().all(|origin| {
+        let host = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+        host.is_some_and(|(_, host)| is_loopback(host))
+    })
 }
 
 /// `localhost`, `127.0.0.1` and the like, with or without a port.

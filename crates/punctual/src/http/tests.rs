@@ -44,8 +44,11 @@ async fn served(bounds: Bounds, link: Link) -> Gateway {
     let answers = Arc::new(crate::catalog::Catalog::new(link.clone()));
     let fallback = crate::driver::fallback::Fallback::new(punctual_core::time::Span::from_secs(1));
     let (door, classes) = (crate::settings::Door::default(), punctual_core::class::Class::built_in());
-    let front = Arc::new(door::Shared::new(0, door, classes, 1, answers, fallback));
-    let shared = Shared { link, metrics: Arc::new(Metrics::new()), front };
+    let in_force = door::InForce::new(door::Rules::new(door, classes));
+    let front = Arc::new(door::Shared::new(0, in_force, 1, answers, fallback));
+    let settings = Arc::new(crate::config::default_settings());
+    let reload = Arc::new(Reload::new(crate::config::Source::default(), settings, link.clone()));
+    let shared = Shared { link, metrics: Arc::new(Metrics::new()), front, reload };
     let server = tokio::spawn(serve_within(bounds, listener, shared, until));
     Gateway { address, stop, server }
 }
@@ -83,6 +86,26 @@ async fn a_flood_of_half_sent_requests_does_not_keep_a_health_check_waiting() {
     let mut answer = String::new();
     newest.read_to_string(&mut answer).await.expect("to receive");
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_reload_is_ordered_from_this_machine_alone() {
+    let gateway = gateway(Some(sample::snapshot())).await;
+    let asked = |method: &str, origin: &str| {
+        format!(
+            "{method} /v1/reload HTTP/1.1\r\nHost: localhost\r\n{origin}Content-Length: 0\r\nConnection: close\r\n\r\n"
+        )
+    };
+    for elsewhere in ["https://example.org", "null", "http://127.0.0.1.example.org", "http://localhost@example.org"] {
+        let (status, _) = send(&gateway, &asked("POST", &format!("Origin: {elsewhere}\r\n"))).await;
+        assert_eq!(status, "HTTP/1.1 403 Forbidden", "{elsewhere}");
+    }
+    // It was started without a file, which is as far as this gets.
+    for here in ["", "Origin: http://localhost:8432\r\n", "Origin: http://[::1]:1\r\n"] {
+        let (status, body) = send(&gateway, &asked("POST", here)).await;
+        assert_eq!(status, "HTTP/1.1 409 Conflict", "{body}");
+    }
+    assert_eq!(send(&gateway, &asked("GET", "")).await.0, "HTTP/1.1 405 Method Not Allowed");
 }
 
 #[tokio::test]

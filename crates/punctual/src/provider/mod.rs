@@ -95,6 +95,24 @@ impl Providers {
         )
     }
 
+    /// Other clusters may be started from now on, and all that are by other bounds. A name that is there already means what
+    /// is new for the starts to come.
+    pub fn adopt(&mut self, kinds: BTreeMap<String, ClusterKind>, door: Door, patience: Span) {
+        (self.door, self.patience) = (door, patience);
+        for (name, kind) in kinds {
+            if let ClusterKind::Exec(exec) = &kind
+                && !self.surveys.contains_key(&name)
+            {
+                // Nothing of that name can be ours: what is there is from before the gateway.
+                let (tell, _) = watch::channel(None);
+                let tags = exec::Tags { gateway: self.gateway, cluster: name.clone(), generation: 0, size: 0 };
+                tokio::spawn(exec::survey(Arc::clone(exec), tags, Vec::new(), tell.clone()));
+                self.surveys.insert(name.clone(), tell);
+            }
+            self.kinds.insert(name, kind);
+        }
+    }
+
     /// The clusters to begin with have been started: whatever else is there from before is stopped. Those that wait to know
     /// what is there go on.
     pub fn settle(&mut self) {

@@ -21,14 +21,15 @@ pub struct Pool {
     generation: Generation,
     name: String,
     endpoint: Endpoint,
-    door: Door,
     facts: OnceLock<Arc<ServerFacts>>,
     shelf: Mutex<Shelf>,
 }
 
 /// Connections that nobody uses, those used last at the end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shelf {
+    /// How much may lie there, and how long a connection may take.
+    door: Door,
     closed: bool,
     idle: Vec<Idle>,
 }
@@ -43,7 +44,17 @@ struct Idle {
 impl Pool {
     /// An empty pool.
     pub fn new(cluster: ClusterId, generation: Generation, name: String, endpoint: Endpoint, door: Door) -> Pool {
-        Pool { cluster, generation, name, endpoint, door, facts: OnceLock::new(), shelf: Mutex::default() }
+        let shelf = Mutex::new(Shelf { door, closed: false, idle: Vec::new() });
+        Pool { cluster, generation, name, endpoint, facts: OnceLock::new(), shelf }
+    }
+
+    /// Goes by other bounds from now on.
+    pub fn adopt(&self, door: Door) {
+        let mut shelf = self.shelf();
+        // Those used longest ago are first.
+        let over = shelf.idle.len().saturating_sub(door.max_idle_connections as usize);
+        shelf.idle.drain(..over);
+        shelf.door = door;
     }
 
     /// The cluster that its connections go to.
@@ -107,12 +118,16 @@ impl Pool {
     /// # Errors
     /// If it cannot be had.
     pub async fn lease_new(self: &Arc<Pool>, user: &str, database: &str) -> Result<Lease, ConnectError> {
-        if self.shelf().closed {
-            return Err(ConnectError::Closed);
-        }
+        let within = {
+            let shelf = self.shelf();
+            if shelf.closed {
+                return Err(ConnectError::Closed);
+            }
+            shelf.door.connect_within
+        };
         let (user, database) = self.identity(user, database);
         let identity = Identity { user, database, password: self.endpoint.password.as_ref() };
-        let connection = connect(&self.endpoint.address, identity, self.door.connect_within).await?;
+        let connection = connect(&self.endpoint.address, identity, within).await?;
         self.facts.get_or_init(|| Arc::clone(&connection.facts));
         Ok(self.lend(user, database, connection))
     }
@@ -184,10 +199,10 @@ impl Lease {
         loan.connection.reused = true;
         loan.connection.input.shrink(16 << 10);
         let mut shelf = self.pool.shelf();
-        if shelf.closed || self.pool.door.max_idle_connections == 0 {
+        if shelf.closed || shelf.door.max_idle_connections == 0 {
             return;
         }
-        if shelf.idle.len() >= self.pool.door.max_idle_connections as usize {
+        if shelf.idle.len() >= shelf.door.max_idle_connections as usize {
             shelf.idle.remove(0);
         }
         shelf.idle.push(loan);

@@ -115,8 +115,9 @@ impl Driver {
             Report::AnyCluster { answer, .. } => {
                 drop(answer.send(self.pools.values().next().cloned().ok_or(NoneReady::default())))
             }
-            Report::Doubtful { .. } | Report::Model(_) => {}
+            Report::Doubtful { .. } | Report::Model(_) | Report::Adopt { .. } => {}
             Report::Explain { answer, .. } => drop(answer.send(None)),
+            Report::Queued { query, answer } => drop(answer.send(self.dispatcher.queued(query))),
             Report::Decided { query, answer } => {
                 drop(answer.send(self.dispatcher.decision(query).cloned().map(Box::new)));
             }

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use punctual::catalog::{Answer, Column, ColumnKind, Question};
-use punctual::door::{AnswerError, Answers, Shared, serve};
+use punctual::door::{AnswerError, Answers, InForce, Rules, Shared, serve};
 use punctual::driver::fallback::Fallback;
 use punctual::link::Link;
 use punctual::settings::Door;
@@ -63,7 +63,8 @@ impl Gateway {
         let (driver, knobs) = mpsc::unbounded_channel();
         let classes = wanted.policy.classes.clone();
         let fallback = Fallback::new(wanted.policy.wait_limit);
-        let shared = Shared::new(1, wanted.door.clone(), classes, 1, Arc::new(FixedAnswers), fallback);
+        let in_force = InForce::new(Rules::new(wanted.door.clone(), classes));
+        let shared = Shared::new(1, in_force, 1, Arc::new(FixedAnswers), fallback);
         let shared = Arc::new(shared);
         let driving = Driver::new(wanted.policy, wanted.door, postgres.endpoint(), tell);
         tokio::spawn(driving.run(reports, knobs));

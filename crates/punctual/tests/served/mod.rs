@@ -155,8 +155,22 @@ impl Served {
 
     /// SIGTERM.
     pub(crate) fn terminate(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    /// SIGHUP.
+    pub(crate) fn hang_up(&self) {
+        self.signal(rustix::process::Signal::HUP);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(self.pid()).expect("a process id");
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal is sent");
+        rustix::process::kill_process(pid, signal).expect("a signal is sent");
+    }
+
+    /// Writes another configuration in place of the one that it was started with.
+    pub(crate) fn configure(&self, configuration: &str) {
+        write_file(self.dir.path(), "10s", configuration);
     }
 
     /// SIGTERM, and waits for the end.
@@ -197,15 +211,20 @@ impl Drop for Served {
 
 /// The program, serving what is configured over the state directory `dir/state`.
 fn spawn(dir: &Path, within: &str, configuration: &str, stderr: Stdio) -> Child {
+    let file = write_file(dir, within, configuration);
+    let mut command = punctual();
+    command.args(["serve", "-c"]).arg(&file).stdout(Stdio::piped()).stderr(stderr);
+    command.spawn().expect("the program starts")
+}
+
+fn write_file(dir: &Path, within: &str, configuration: &str) -> std::path::PathBuf {
     let file = dir.join("punctual.toml");
     let state = dir.join("state");
     let gateway = format!(
         "[gateway]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nstate_dir = {state:?}\nshutdown_within = {within:?}\n"
     );
     std::fs::write(&file, gateway + configuration).expect("a configuration file");
-    let mut command = punctual();
-    command.args(["serve", "-c"]).arg(&file).stdout(Stdio::piped()).stderr(stderr);
-    command.spawn().expect("the program starts")
+    file
 }
 
 /// The directories that a gateway over that state directory writes.

@@ -31,6 +31,9 @@ pub(super) fn of_class(terms: &Terms, lanes: &Lanes, order: Order) -> Vec<String
         said.push("one that would be late anyway is refused at once".to_owned());
     }
     said.extend(terms.cap.as_ref().map(capped));
+    if !terms.chosen_by.is_empty() {
+        said.push(format!("chosen only by {}", terms.chosen_by.join(", ")));
+    }
     if order == Order::Fair && terms.share != 1.0 {
         said.push(format!("its share beside other classes is {}", terms.share));
     }

@@ -19,12 +19,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use punctual_core::class::Origin;
+use punctual_core::class::{Client, Origin};
 use serde_json::json;
 
 pub use super::Format;
 use super::{FAILED, USAGE};
 use crate::config::{self, ConfigError, Typed};
+use crate::door::local::Wished;
 pub use meaning::{Meaning, QueryMeaning};
 
 /// Everything went well.
@@ -37,17 +38,26 @@ pub struct Check {
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Say only which class this query gets, and why
-    #[arg(long, value_name = "QUERY", conflicts_with = "connect")]
-    pub sql: Option<String>,
+    #[arg(long, value_name = "SQL", alias = "sql", conflicts_with = "connect")]
+    pub query: Option<String>,
     /// The user that the query comes from
-    #[arg(long, default_value = "", requires = "sql", hide_default_value = true)]
+    #[arg(long, default_value = "", requires = "query", hide_default_value = true)]
     pub user: String,
     /// The database that its user is connected to
-    #[arg(long, default_value = "", requires = "sql", hide_default_value = true)]
+    #[arg(long, default_value = "", requires = "query", hide_default_value = true)]
     pub database: String,
     /// The application that it comes from
-    #[arg(long, default_value = "", requires = "sql", hide_default_value = true)]
+    #[arg(long, default_value = "", requires = "query", hide_default_value = true)]
     pub application: String,
+    /// Where its client is: an address, or "local" for a Unix socket
+    #[arg(long, value_name = "ADDRESS", requires = "query", value_parser = client)]
+    pub client: Option<Client>,
+    /// The class that its session has chosen
+    #[arg(long, requires = "query")]
+    pub class: Option<String>,
+    /// The priority that its session asks for
+    #[arg(long, requires = "query", allow_negative_numbers = true)]
+    pub priority: Option<i32>,
     /// Find out whether clusters that are there already can be reached
     #[arg(long)]
     pub connect: bool,
@@ -66,9 +76,11 @@ pub fn run(check: &Check, out: &mut dyn Write, err: &mut dyn Write) -> io::Resul
         Ok(settings) => settings,
         Err(error) => return refuse(check.format, &error, out, err),
     };
-    if let Some(sql) = &check.sql {
-        let origin = Origin { user: &check.user, database: &check.database, application: &check.application };
-        let query = QueryMeaning::of(sql, origin, &settings.policy.classes);
+    if let Some(sql) = &check.query {
+        let client = check.client.unwrap_or_default();
+        let origin = Origin { user: &check.user, database: &check.database, application: &check.application, client };
+        let wished = Wished { class: check.class.clone(), priority: check.priority, ..Wished::default() };
+        let query = QueryMeaning::of(sql, origin, &wished, &settings.policy);
         match check.format {
             Format::Text => text::write_query(&query, out)?,
             Format::Json => writeln!(out, "{:#}", json!(query))?,
@@ -92,13 +104,15 @@ pub fn run(check: &Check, out: &mut dyn Write, err: &mut dyn Write) -> io::Resul
     Ok(code)
 }
 
+/// Reads where a client is.
+fn client(text: &str) -> Result<Client, &'static str> {
+    Client::read(text).ok_or("write an address, or local")
+}
+
 fn refuse(format: Format, error: &ConfigError, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
-    let problems: Vec<_> = match error {
-        ConfigError::Wrong { problems, .. } => problems
-            .iter()
-            .map(|p| json!({ "line": p.line, "column": p.column, "key": p.key, "found": p.found, "fix": p.fix }))
-            .collect(),
-        ConfigError::Unreadable { .. } | ConfigError::TooLarge { .. } => Vec::new(),
+    let problems = match error {
+        ConfigError::Wrong { problems, .. } => problems.as_slice(),
+        ConfigError::Unreadable { .. } | ConfigError::TooLarge { .. } => &[],
     };
     match format {
         Format::Text => writeln!(err, "{error}")?,

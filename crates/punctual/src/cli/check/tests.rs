@@ -4,6 +4,8 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::path::Path;
 
+use punctual_core::class::Client;
+
 use super::*;
 use crate::door::Problem;
 use crate::door::frames::{Severity, problem};
@@ -109,7 +111,7 @@ fn a_file_is_told_in_words() {
 }
 
 fn asked(application: &str, sql: &str) -> String {
-    let check = Check { sql: Some(sql.to_owned()), application: application.to_owned(), ..Check::default() };
+    let check = Check { query: Some(sql.to_owned()), application: application.to_owned(), ..Check::default() };
     let (text, code) = printed(Some(FILE), check);
     assert_eq!(code, DONE);
     text
@@ -121,16 +123,19 @@ fn a_query_is_told_its_class_and_why() {
         The query is of class dashboards: rule 1 of the class matches: the application starts with "looker".
 
           It is late after 3 s. Its kind is select, its tables: sales.orders.
+          Its priority is 0, before any threshold.
           Its shape, d57521f71fbe3077: select sum ( price ) from sales . orders where day > ?
 
         The query is of class etl: rule 1 of the class matches: the statement is of kind "write".
 
           It is late after 1800 s. Its kind is write, its tables: none.
+          Its priority is 0, before any threshold.
           Its shape, 3e173426bcbf42d1: insert into t values ( ? )
 
         The query is of class default: no rule of any class matches.
 
           It is never late. Its kind is select, its tables: t.
+          Its priority is 0, before any threshold.
           Its shape, 145756426e3ef3ed: select a from t
 
         The query is of class control: it is what drivers and tools send on their own account.
@@ -141,6 +146,7 @@ fn a_query_is_told_its_class_and_why() {
         The query is of class asked_for: its comment names the class.
 
           It is late after 90 s. Its kind is select, its tables: t.
+          Its priority is 0, before any threshold.
           Its shape, 145756426e3ef3ed: select a from t
     "#]]
     .assert_eq(
@@ -153,11 +159,38 @@ fn a_query_is_told_its_class_and_why() {
         ]
         .join("\n"),
     );
-    let check = Check { sql: Some("select a from t -- punctual: class=elt, slo=soon".to_owned()), ..Check::default() };
+    let check =
+        Check { query: Some("select a from t -- punctual: class=elt, slo=soon".to_owned()), ..Check::default() };
     let (text, _) = printed(Some(FILE), check);
     assert!(text.starts_with("The query is of class default"), "{text}");
     assert!(text.contains("asks for class \"elt\", which does not exist"), "{text}");
     assert!(text.contains("says `slo=soon`, which cannot be read"), "{text}");
+}
+
+#[test]
+fn a_query_is_told_what_its_client_its_tags_and_its_session_make_of_it() {
+    let file = format!(
+        "{FILE}\n[[class]]\nname = \"office\"\nmatch = [{{ client = \"10.0.0.0/8\" }}]\n\
+         [[class]]\nname = \"models\"\nmatch = [{{ tag = \"app=dbt\", comment = \"nightly\" }}]\n"
+    );
+    let told = |check: Check| printed(Some(&file), check).0;
+    let query = |sql: &str| Check { query: Some(sql.to_owned()), ..Check::default() };
+    let client = Client::read("::ffff:10.7.0.1");
+    let text = told(Check { client, priority: Some(3), ..query("select a from t") });
+    assert!(text.contains("is of class office: rule 1 of the class matches: the client is in 10.0.0.0/8."), "{text}");
+    assert!(text.contains("Its priority is 0 (it asks for 3, which its class does not allow)"), "{text}");
+    let text = told(query("/* {\"app\": \"dbt\", \"target\": \"nightly\"} */ select a from t"));
+    assert!(text.contains("a comment says `app=dbt` and a comment has \"nightly\" in it."), "{text}");
+    let text = told(Check { class: Some("Asked_For".into()), ..query("select a from t") });
+    assert!(text.contains("is of class asked_for: its session chose the class."), "{text}");
+    let lanes = file.replace(
+        "[[class]]\nname = \"office\"",
+        "[lanes]\nstrategy = \"hilo\"\nmax_low_percent = 20\n[[class]]\nname = \"office\"\npriority_from = -5",
+    );
+    let (text, _) = printed(Some(&lanes), Check { client, ..query("select a from t /* punctual: priority=-2 */") });
+    assert!(text.contains("Its priority is -2, before any threshold. Its lane is low."), "{text}");
+    let text = told(query("select a from t /* punctual: class=control */"));
+    assert!(text.contains("asks for class \"control\" in vain: Nobody can choose it"), "{text}");
 }
 
 #[test]
@@ -203,12 +236,24 @@ fn programs_get_the_same_as_json() {
     assert_eq!(json["classes"][0]["slo_s"], 3.0);
     assert_eq!(json["reached"], serde_json::Value::Null);
 
-    let check = Check { sql: Some("select a from t".to_owned()), format: Format::Json, ..Check::default() };
+    let check = Check { query: Some("select a from t".to_owned()), format: Format::Json, ..Check::default() };
     let (text, code) = printed(Some(FILE), check);
     assert_eq!(code, DONE);
     let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let keys: Vec<&String> = json.as_object().expect("an object").keys().collect();
-    let expected = ["because", "class", "fingerprint", "shape", "slo_s", "statement", "tables", "warnings"];
+    let expected = [
+        "because",
+        "class",
+        "fingerprint",
+        "lane",
+        "priority",
+        "priority_asked",
+        "shape",
+        "slo_s",
+        "statement",
+        "tables",
+        "warnings",
+    ];
     assert_eq!((keys, &json["class"]), (expected.map(String::from).iter().collect(), &"default".into()));
 }
 
@@ -315,11 +360,14 @@ fn the_command_line_reads_what_is_documented() {
     }
     let read =
         |words: &[&str]| <Line as clap::Parser>::try_parse_from([&["check"], words].concat()).map(|line| line.check);
-    let check = read(&["-c", "p.toml", "--sql", "select 1", "--user", "ann", "--format", "json"]).expect("right");
+    let check = read(&["-c", "p.toml", "--query", "select 1", "--user", "ann", "--format", "json"]).expect("right");
     assert_eq!((check.config.as_deref(), check.user.as_str()), (Some(Path::new("p.toml")), "ann"));
     assert_eq!((check.connect, check.format), (false, Format::Json));
     assert!(read(&["--connect"]).expect("right").connect);
     assert!(read(&["--sql", "select 1", "--connect"]).is_err(), "two questions");
     assert!(read(&["--user", "ann"]).is_err());
+    let check = read(&["--query", "select 1", "--client", "10.1.2.3", "--priority", "-2"]).expect("right");
+    assert_eq!((check.client, check.priority), (Client::read("10.1.2.3"), Some(-2)));
+    assert!(read(&["--query", "select 1", "--client", "office"]).is_err());
     assert!(read(&["--format", "yaml"]).is_err());
 }

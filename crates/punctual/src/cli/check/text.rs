@@ -83,8 +83,22 @@ pub(super) fn write_query(query: &QueryMeaning, out: &mut dyn Write) -> io::Resu
     let tables = if query.tables.is_empty() { "none".to_owned() } else { query.tables.join(", ") };
     writeln!(out, "The query is of class {}: {}.\n", query.class, query.because)?;
     writeln!(out, "  It is {late}. Its kind is {}, its tables: {tables}.", query.statement)?;
+    if query.class != "control" {
+        writeln!(out, "  {}", admission_text(query))?;
+    }
     writeln!(out, "  Its shape, {}: {}", query.fingerprint, query.shape)?;
     write_list("Warnings", &query.warnings, out)
+}
+
+/// What it brings to its admission.
+fn admission_text(query: &QueryMeaning) -> String {
+    let QueryMeaning { priority, priority_asked, lane, .. } = query;
+    let asked = match priority_asked {
+        Some(asked) if asked != priority => format!(" (it asks for {asked}, which its class does not allow)"),
+        _ => String::new(),
+    };
+    let lane = lane.as_ref().map_or_else(String::new, |lane| format!(" Its lane is {lane}."));
+    format!("Its priority is {priority}{asked}, before any threshold.{lane}")
 }
 
 fn reached_text(reached: &Reached) -> String {

@@ -35,6 +35,13 @@ pub(in crate::config) static CLASS: Table = Table {
             "A query is of this class if any of these rules matches and none of an earlier class does.",
         ),
         key(
+            "chosen_by",
+            Words,
+            Said("everyone"),
+            "The users that may choose it by `SET punctual.class`, a start-up option or a comment. Its rules take the queries of others \
+             all the same.",
+        ),
+        key(
             "violation_target",
             Number { least: 0.0, most: 1.0 },
             Said("`policy.violation_target`"),
@@ -196,8 +203,27 @@ pub(in crate::config) static RULE: Table = Table {
         key("user", Text, Said("any"), "The user that connected."),
         key("database", Text, Said("any"), "The database that it connected to."),
         key("application", Text, Said("any"), "How its application name starts."),
+        key(
+            "client",
+            Text,
+            Said("any"),
+            "Where its client is: an address, a network (`\"10.0.0.0/8\"`, `\"2001:db8::/32\"`), or `\"local\"`: at a Unix socket.",
+        ),
+        key(
+            "tag",
+            Text,
+            Said("any"),
+            "What a comment in the query says: `\"key=value\"`, or `\"key\"` with any value. See [tags](#tags).",
+        ),
+        key("comment", Text, Said("any"), "What stands somewhere in the query's comments, letter by letter."),
         key("statement", Choice(&KINDS), Said("any"), "What the first statement does."),
         key("table", Text, Said("any"), "A table that it reads, with or without its schema."),
+        key(
+            "fingerprint",
+            Text,
+            Said("any"),
+            "The number of its shape, as `punctual check --query` and `punctual.queries` show it.",
+        ),
     ],
 };
 
