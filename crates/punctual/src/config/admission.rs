@@ -203,3 +203,6 @@ pub(super) fn adaptive(policy: &Section<'_>) -> Option<Adaptive> {
     (policy.choice("adaptive") == Some("on"))
         .then_some(Adaptive { least, tolerance: tolerance.unwrap_or(usual.tolerance) })
 }
+
+#[cfg(test)]
+mod tests;
