@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::ops::Range;
 
+use super::calendar::Unit;
 use crate::lexemes::{self, Lexeme};
 use crate::tag::Tag;
 
@@ -27,6 +28,10 @@ const MOST_LEXEMES: usize = 8_192;
 const MOST_NESTED: usize = 32;
 /// The most operators around one another: a tree is as deep as that.
 const MOST_OPERATORS: usize = 240;
+
+/// The most that parsing is expected to take, in words and signs: those in a call are parsed twice, to find out whether its
+/// arguments have names, and those in a call in a call four times.
+const MOST_WORK: usize = 20_000;
 
 /// A literal of a text.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +65,8 @@ impl<'t> Asked<'t> {
         let (mut depth, mut written, mut at) = (Depth::default(), 0, 0);
         while let Some(lexeme) = lexemes.get(at) {
             written += 1;
-            if written > MOST_LEXEMES || !depth.goes_on(lexeme, lexemes.get(at + 1)) {
+            let before = at.checked_sub(1).map(|before| &lexemes[before]);
+            if written > MOST_LEXEMES || !depth.goes_on(before, lexeme, lexemes.get(at + 1)) {
                 return None;
             }
             let opens_list = lexeme.is("(") && at > 0 && matches!(&lexemes[at - 1], Lexeme::Word(word) if word == "in");
@@ -89,7 +95,10 @@ impl<'t> Asked<'t> {
                 self.shape.push_str(&name.replace('"', "\"\""));
                 self.shape.push('"');
             }
-            literal => self.list(std::slice::from_ref(literal)),
+            literal => match self.same_unit(literal) {
+                Some(slot) => self.number(literal, slot),
+                None => self.list(std::slice::from_ref(literal)),
+            },
         }
         self.shape.push(' ');
     }
@@ -98,17 +107,33 @@ impl<'t> Asked<'t> {
     fn list(&mut self, lexemes: &[Lexeme<'t>]) {
         let from = self.literals.len() as u32;
         self.literals.extend(lexemes.iter().filter_map(literal));
-        let slot = self.slots.len();
-        let wrote = match lexemes[0] {
+        self.number(&lexemes[0], self.slots.len());
+        self.slots.push(from..self.literals.len() as u32);
+        if lexemes.len() > 1 {
+            self.shape.push(' ');
+        }
+    }
+
+    fn number(&mut self, literal: &Lexeme<'t>, slot: usize) {
+        let wrote = match literal {
             Lexeme::Number(_) => write!(self.shape, "{slot}"),
             Lexeme::Parameter(_) => write!(self.shape, "${slot}"),
             _ => write!(self.shape, "'{slot}'"),
         };
         debug_assert!(wrote.is_ok());
-        self.slots.push(from..self.literals.len() as u32);
-        if lexemes.len() > 1 {
-            self.shape.push(' ');
+    }
+
+    /// The number under which the same unit of time stands already: what is grouped by `date_trunc('day', ts)` is seen to be
+    /// what is selected. (Of other literals it is chance whether they are the same.)
+    fn same_unit(&self, lexeme: &Lexeme<'t>) -> Option<usize> {
+        let Lexeme::Text(text) = lexeme else { return None };
+        if text.len() > "microseconds".len() || Unit::named(text).is_none() {
+            return None;
         }
+        self.slots.iter().position(|slot| match self.literals.get(slot.start as usize..slot.end as usize) {
+            Some([Literal::Text(other)]) => other == text,
+            _ => false,
+        })
     }
 }
 
@@ -141,15 +166,21 @@ fn list_length(lexemes: &[Lexeme<'_>]) -> usize {
 /// How deep a tree may get: operators around one another, in the parentheses that are open.
 #[derive(Default)]
 struct Depth {
-    /// Operators of each open parenthesis since its last comma, after those outside.
-    outside: Vec<usize>,
+    /// Of each open parenthesis: the operators outside since the last comma, and whether it is that of a call.
+    outside: Vec<(usize, bool)>,
     here: usize,
     sum: usize,
+    calls: u32,
+    work: usize,
 }
 
 impl Depth {
     /// False if it is too deep.
-    fn goes_on(&mut self, lexeme: &Lexeme<'_>, next: Option<&Lexeme<'_>>) -> bool {
+    fn goes_on(&mut self, before: Option<&Lexeme<'_>>, lexeme: &Lexeme<'_>, next: Option<&Lexeme<'_>>) -> bool {
+        self.work = self.work.saturating_add(1 << self.calls);
+        if self.work > MOST_WORK {
+            return false;
+        }
         let sign = match lexeme {
             Lexeme::Sign(sign) => sign,
             Lexeme::Word(word) => {
@@ -163,13 +194,20 @@ impl Depth {
         };
         match &**sign {
             "(" | "[" | "{" => {
-                self.outside.push(self.here);
+                let call = match before {
+                    Some(Lexeme::Word(word)) => !is_before_parenthesis(word),
+                    before => before.is_some_and(Lexeme::is_name),
+                };
+                self.outside.push((self.here, call));
                 self.here = 0;
+                self.calls += u32::from(call);
                 self.outside.len() <= MOST_NESTED
             }
             ")" | "]" | "}" => {
                 self.sum -= self.here;
-                self.here = self.outside.pop().unwrap_or(0);
+                let (here, call) = self.outside.pop().unwrap_or_default();
+                self.here = here;
+                self.calls -= u32::from(call);
                 true
             }
             "," | ";" => {
@@ -187,6 +225,31 @@ impl Depth {
         self.sum += 1;
         self.sum <= MOST_OPERATORS
     }
+}
+
+/// True for words before a parenthesis that is not that of a call.
+fn is_before_parenthesis(word: &str) -> bool {
+    is_operator(word)
+        || matches!(
+            word,
+            "as" | "by"
+                | "distinct"
+                | "else"
+                | "exists"
+                | "from"
+                | "having"
+                | "join"
+                | "lateral"
+                | "materialized"
+                | "on"
+                | "over"
+                | "select"
+                | "then"
+                | "using"
+                | "values"
+                | "when"
+                | "where"
+        )
 }
 
 fn is_operator(word: &str) -> bool {

@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 
 use sqlparser::ast::{
-    Cte, Distinct, Expr, FromTable, GroupByExpr, JoinConstraint, JoinOperator, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableObject, TableWithJoins,
-    UpdateTableFromKind, Visit, Visitor, WildcardAdditionalOptions, With, visit_relations,
+    CopySource, Cte, Distinct, Expr, FromTable, GroupByExpr, Ident, JoinConstraint, JoinOperator, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableObject,
+    TableWithJoins, UpdateTableFromKind, Visit, Visitor, WildcardAdditionalOptions, With, visit_relations,
 };
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
@@ -27,10 +27,13 @@ use super::recipe::{Bound, Read, Recipe};
 use super::scope::{Column, Columns, Relation, Target, called, fold, identifiers};
 use super::tables::{Found, TimeTables};
 
+/// How deep the parser may go: queries and expressions in one another. Its stack is the caller's.
+const DEEPEST: usize = 24;
+
 /// The recipe of a text whose literals were taken out.
 pub(crate) fn compile(shape: &str, tables: &TimeTables) -> Recipe {
     let lost = Recipe { reads: Vec::new(), lost: true };
-    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(shape);
+    let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEEPEST).try_with_sql(shape);
     let Ok(statements) = parser.and_then(|mut parser| parser.parse_statements()) else { return lost };
     let mut compiler = Compiler { tables, reads: Vec::new(), ctes: Vec::new(), met: 0, lost: false };
     statements.iter().for_each(|statement| compiler.statement(statement));
@@ -92,9 +95,19 @@ impl Compiler<'_> {
                 self.filter(delete.selection.as_ref(), &scope);
                 self.subqueries(&delete.returning);
             }
-            Statement::Copy { to: false, .. } => {}
-            // Any table that it names is then one that was not met.
-            _ => self.lost |= has_query(statement),
+            Statement::Copy { to: false, .. }
+            | Statement::StartTransaction { .. }
+            | Statement::Commit { .. }
+            | Statement::Rollback { .. }
+            | Statement::Savepoint { .. }
+            | Statement::ReleaseSavepoint { .. }
+            | Statement::Set(_) => {}
+            Statement::Copy { source: CopySource::Query(query), .. } => drop(self.query(query)),
+            Statement::Copy { source: CopySource::Table { table_name, .. }, .. } => {
+                let parts = identifiers(table_name).unwrap_or_default();
+                self.table(&joined_name(&parts));
+            }
+            _ => self.lost = true,
         }
     }
 
@@ -248,7 +261,7 @@ impl Compiler<'_> {
                 let columns = match (args, cte) {
                     (Some(_), _) => Columns::default(),
                     (None, Some(cte)) => cte.columns.clone(),
-                    (None, None) => self.table(&folded.join(".").to_ascii_lowercase()),
+                    (None, None) => self.table(&joined_name(&parts)),
                 };
                 scope.push(Relation::new(folded, alias.as_ref(), columns));
             }
@@ -299,6 +312,11 @@ impl Compiler<'_> {
     }
 }
 
+/// A name as tables are looked up by it.
+fn joined_name(parts: &[Ident]) -> String {
+    parts.iter().map(|part| part.value.to_ascii_lowercase()).collect::<Vec<_>>().join(".")
+}
+
 /// Finds the queries in something that stand in no other.
 struct Outermost<'c, 'a> {
     compiler: &'c mut Compiler<'a>,
@@ -323,12 +341,7 @@ impl Visitor for Outermost<'_, '_> {
 }
 
 /// The condition of a join, and which of the relations it bounds; None: a join of another kind.
-fn sides(
-    join: &JoinOperator,
-    start: usize,
-    middle: usize,
-    end: usize,
-) -> Option<(&JoinConstraint, Range<usize>)> {
+fn sides(join: &JoinOperator, start: usize, middle: usize, end: usize) -> Option<(&JoinConstraint, Range<usize>)> {
     use JoinOperator::*;
     Some(match join {
         Join(on) | Inner(on) | CrossJoin(on) | StraightJoin(on) => (on, start..end),
@@ -443,15 +456,4 @@ fn has_window(projection: &[SelectItem]) -> bool {
         }
     }
     projection.iter().any(|item| item.visit(&mut Windows).is_break())
-}
-
-fn has_query(statement: &Statement) -> bool {
-    struct Queries;
-    impl Visitor for Queries {
-        type Break = ();
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            ControlFlow::Break(())
-        }
-    }
-    statement.visit(&mut Queries).is_break()
 }

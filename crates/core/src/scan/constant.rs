@@ -88,7 +88,7 @@ impl<'a> Filling<'a> {
 
     /// What a constant comes to.
     pub(crate) fn value(&self, constant: &'a Constant) -> Value<'a> {
-        self.try_value(constant).unwrap_or(Value::Unknown)
+        self.try_value(constant).filter(Value::is_moderate).unwrap_or(Value::Unknown)
     }
 
     fn try_value(&self, constant: &'a Constant) -> Option<Value<'a>> {
@@ -136,7 +136,9 @@ impl<'a> Filling<'a> {
                 Value::Time { least, most, date: false }
             }
             Constant::Formatted(of, format) => {
-                let (Value::Text(text), Value::Text(format)) = (self.value(of), self.value(format)) else { return None };
+                let (Value::Text(text), Value::Text(format)) = (self.value(of), self.value(format)) else {
+                    return None;
+                };
                 let known = ["yyyy-mm-dd", "yyyymmdd", "yyyy-mm-dd hh24:mi:ss"];
                 let length = |format: &str| format.len() - if format.contains("hh24") { 2 } else { 0 };
                 let format = known.iter().find(|known| format.eq_ignore_ascii_case(known))?;

@@ -77,7 +77,11 @@ pub(crate) fn formula(expr: &Expr, wanted: bool, relations: &[Relation]) -> Form
         Expr::IsTrue(of) if wanted => go(of, true),
         Expr::IsFalse(of) if wanted => go(of, false),
         Expr::Value(ValueWithSpan { value: Value::Boolean(is), .. }) => {
-            if *is == wanted { Formula::Unknown } else { Formula::Either(Vec::new()) }
+            if *is == wanted {
+                Formula::Unknown
+            } else {
+                Formula::Either(Vec::new())
+            }
         }
         Expr::BinaryOp { left, op: op @ (BinaryOperator::And | BinaryOperator::Or), right } => {
             let parts = vec![go(left, wanted), go(right, wanted)];
@@ -229,9 +233,7 @@ fn type_of(data_type: &DataType) -> Option<Type> {
     use DataType::*;
     Some(match data_type {
         Date | Date32 => Type::Date,
-        Timestamp(digits, _) | Datetime(digits) | TimestampNtz(digits) => {
-            Type::Timestamp { rounded: digits.is_some() }
-        }
+        Timestamp(digits, _) | Datetime(digits) | TimestampNtz(digits) => Type::Timestamp { rounded: digits.is_some() },
         DataType::Interval { fields: None, precision: None } => Type::Interval,
         SmallInt(_) | Int2(_) | Int(_) | Int4(_) | Int8(_) | Integer(_) | BigInt(_) | Int32 | Int64 => Type::Integer,
         Numeric(_) | Decimal(_) | Double(_) | DoublePrecision | Float8 | Float64 => Type::Number,
@@ -272,9 +274,7 @@ fn arithmetic(left: Side, op: &BinaryOperator, right: Side) -> Side {
         (Side::Column(targets), BinaryOperator::Plus, Side::Constant(by))
         | (Side::Constant(by), BinaryOperator::Plus, Side::Column(targets)) => column(targets, &Step::Plus(by)),
         (Side::Column(targets), BinaryOperator::Minus, Side::Constant(by)) => column(targets, &Step::Minus(by)),
-        (Side::Constant(from), BinaryOperator::Minus, Side::Column(targets)) => {
-            column(targets, &Step::MinusFrom(from))
-        }
+        (Side::Constant(from), BinaryOperator::Minus, Side::Column(targets)) => column(targets, &Step::MinusFrom(from)),
         (Side::Column(targets), BinaryOperator::Divide, Side::Constant(by)) => column(targets, &Step::Over(by)),
         _ => Side::Other,
     }
@@ -307,8 +307,14 @@ fn function(call: &Function, relations: &[Relation]) -> Side {
     let known = |side: Option<Side>| side.unwrap_or(Side::Other);
     match (name.as_str(), arguments.as_slice()) {
         (
-            "now" | "current_timestamp" | "localtimestamp" | "transaction_timestamp" | "statement_timestamp"
-            | "clock_timestamp" | "getdate" | "sysdate",
+            "now"
+            | "current_timestamp"
+            | "localtimestamp"
+            | "transaction_timestamp"
+            | "statement_timestamp"
+            | "clock_timestamp"
+            | "getdate"
+            | "sysdate",
             [],
         ) => Side::Constant(Constant::Now),
         ("current_date" | "curdate" | "today", []) => Side::Constant(Constant::Today),

@@ -60,13 +60,7 @@ impl Scans {
 
     /// How much of time a query reads that comes `now`; None if it reads no table with a column of time. `statement` is
     /// what was read of `text`; `parameters` are the values of `$1`, `$2`, …, as text: None for what is not known.
-    pub fn read(
-        &mut self,
-        text: &str,
-        statement: &Statement,
-        parameters: &[Option<&str>],
-        now: Time,
-    ) -> Option<Scan> {
+    pub fn read(&mut self, text: &str, statement: &Statement, parameters: &[Option<&str>], now: Time) -> Option<Scan> {
         if !self.tables.concern(text, statement) {
             return None;
         }
@@ -94,6 +88,18 @@ fn scan(recipe: &Recipe, tables: &TimeTables, filling: &Filling<'_>) -> Option<S
     if recipe.lost {
         return Some(unbounded(tables));
     }
+    let read = by_table(recipe, tables, filling);
+    let together = read.iter().fold(Ranges::none(), |all, (_, ranges)| all.or(ranges.clone()));
+    let (segments, segment_range) = segments(&read, tables);
+    let reach = match together.pieces() {
+        [] => Some(Span::ZERO),
+        _ => together.start().map(|start| span(filling.now - start)),
+    };
+    (!read.is_empty()).then(|| Scan { reach, duration: together.total().map(span), segments, segment_range })
+}
+
+/// The tables that are read, each once (None: one of several), and what is read of each.
+fn by_table(recipe: &Recipe, tables: &TimeTables, filling: &Filling<'_>) -> Vec<(Option<usize>, Ranges)> {
     let mut read: Vec<(Option<usize>, Ranges)> = Vec::new();
     for each in &recipe.reads {
         let ranges = match each.table.map(|at| &tables.tables()[at]) {
@@ -105,13 +111,7 @@ fn scan(recipe: &Recipe, tables: &TimeTables, filling: &Filling<'_>) -> Option<S
             None => read.push((each.table, ranges)),
         }
     }
-    let together = read.iter().fold(Ranges::none(), |all, (_, ranges)| all.or(ranges.clone()));
-    let (segments, segment_range) = segments(&read, tables);
-    let reach = match together.pieces() {
-        [] => Some(Span::ZERO),
-        _ => together.start().map(|start| span(filling.now - start)),
-    };
-    (!read.is_empty()).then(|| Scan { reach, duration: together.total().map(span), segments, segment_range })
+    read
 }
 
 /// The time of which a table has data.
@@ -134,7 +134,8 @@ fn segments(read: &[(Option<usize>, Ranges)], tables: &TimeTables) -> (Option<u3
         };
         let Some(length) = length.map(|length| Micros::from(length.micros().max(1))) else { continue };
         any = true;
-        let whole = ranges.clone().map(|from, to| (from.div_euclid(length) * length, -(-to).div_euclid(length) * length));
+        let whole =
+            ranges.clone().map(|from, to| (from.div_euclid(length) * length, -(-to).div_euclid(length) * length));
         count = count.zip(whole.total()).map(|(count, total)| count + total / length);
         covered = covered.or(whole);
     }

@@ -11,6 +11,9 @@ pub(crate) const LEAST: Micros = Micros::MIN / 4;
 /// The end of what is unbounded above.
 pub(crate) const MOST: Micros = Micros::MAX / 4;
 
+/// Ends are moved as if none were further away than this.
+const FURTHEST: Micros = 1 << 90;
+
 /// The most ranges that a set has.
 const LIMIT: usize = 64;
 
@@ -58,7 +61,11 @@ impl Ranges {
             if from.max(also_from) < to.min(also_to) {
                 pieces.push((from.max(also_from), to.min(also_to)));
             }
-            if to < also_to { left.next() } else { right.next() };
+            if to < also_to {
+                left.next()
+            } else {
+                right.next()
+            };
         }
         Ranges::of(pieces)
     }
@@ -66,7 +73,7 @@ impl Ranges {
     /// With other ends: `ends` says which. Ends that are not finite stay.
     pub(crate) fn map(self, ends: impl Fn(Micros, Micros) -> (Micros, Micros)) -> Ranges {
         let moved = self.0.into_iter().map(|(from, to)| {
-            let (new_from, new_to) = ends(from, to);
+            let (new_from, new_to) = ends(near(from), near(to));
             (if from == LEAST { LEAST } else { new_from }, if to == MOST { MOST } else { new_to })
         });
         Ranges::of(moved.collect())
@@ -75,7 +82,7 @@ impl Ranges {
     /// The same, mirrored: `ends` gets a range and says the new one; what had no end has no beginning then.
     pub(crate) fn mirror(self, ends: impl Fn(Micros, Micros) -> (Micros, Micros)) -> Ranges {
         let moved = self.0.into_iter().map(|(from, to)| {
-            let (new_from, new_to) = ends(from, to);
+            let (new_from, new_to) = ends(near(from), near(to));
             (if to == MOST { LEAST } else { new_from }, if from == LEAST { MOST } else { new_to })
         });
         Ranges::of(moved.collect())
@@ -107,6 +114,10 @@ impl Ranges {
         }
         Ranges(merged)
     }
+}
+
+fn near(at: Micros) -> Micros {
+    at.clamp(-FURTHEST, FURTHEST)
 }
 
 /// Leaves [`LIMIT`] ranges, those with the widest gaps between them.

@@ -144,9 +144,7 @@ impl Bound {
     pub(crate) fn ranges<'a>(&'a self, unit: ColumnUnit, filling: &Filling<'a>) -> Ranges {
         match self {
             Bound::Any => Ranges::all(),
-            Bound::All(bounds) => {
-                bounds.iter().fold(Ranges::all(), |all, bound| all.and(&bound.ranges(unit, filling)))
-            }
+            Bound::All(bounds) => bounds.iter().fold(Ranges::all(), |all, bound| all.and(&bound.ranges(unit, filling))),
             Bound::Either(bounds) => {
                 bounds.iter().fold(Ranges::none(), |either, bound| either.or(bound.ranges(unit, filling)))
             }
@@ -213,7 +211,7 @@ fn pull<'a>(steps: &'a [Step], space: Space, test: &'a Test, filling: &Filling<'
             Some(back(Space::Number)?.map(|from, to| (year_from(from), year_from(to))))
         }
         (Step::Over(by), Space::Number) => {
-            let by = Micros::from(filling.value(by).integer().filter(|by| (1..1 << 40).contains(by))?);
+            let by = Micros::from(filling.value(by).integer().filter(|by| (1..1 << 30).contains(by))?);
             Some(back(Space::Number)?.map(|from, to| ((from - ONE) * by, (to + ONE) * by)))
         }
         (Step::Add(unit, count), Space::Time { .. }) => {
@@ -284,9 +282,8 @@ fn shift(space: Space, by: Value<'_>, sign: i64, back: impl Fn(Space) -> Option<
 
 /// A constant minus the value.
 fn difference(space: Space, from: &Value<'_>, back: impl Fn(Space) -> Option<Ranges>) -> Option<Ranges> {
-    let turned = |ranges: Ranges, (least, most): (Micros, Micros)| {
-        ranges.mirror(|from, to| (least - to + 1, most - from + 1))
-    };
+    let turned =
+        |ranges: Ranges, (least, most): (Micros, Micros)| ranges.mirror(|from, to| (least - to + 1, most - from + 1));
     match (space, from) {
         (Space::Time { date: true }, Value::Time { least, most, date: true }) => {
             let numbers = back(Space::Number)?;

@@ -14,6 +14,9 @@ use crate::fingerprint::Fingerprint;
 /// Bytes of text that are kept for each recipe that may be, on average.
 const BYTES_EACH: usize = 4 << 10;
 
+/// The most that are kept of one fingerprint; those that differ in the length of lists alone would be without number.
+const VARIANTS: usize = 16;
+
 type Generation = BTreeMap<Fingerprint, Vec<(Box<str>, Arc<Recipe>)>>;
 
 #[derive(Debug)]
@@ -58,7 +61,13 @@ impl Shelf {
         }
         self.count += 1;
         self.bytes += shape.len();
-        self.young.entry(fingerprint).or_default().push((shape.into(), recipe));
+        let variants = self.young.entry(fingerprint).or_default();
+        if variants.len() >= VARIANTS {
+            let (oldest, _) = variants.remove(0);
+            self.count -= 1;
+            self.bytes -= oldest.len();
+        }
+        variants.push((shape.into(), recipe));
     }
 
     #[cfg(test)]

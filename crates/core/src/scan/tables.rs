@@ -78,10 +78,8 @@ impl ColumnUnit {
 /// The instant that a text such as `2024-01-31` or `2024-01-31T12:00:00Z` says, in microseconds since the epoch; UTC unless
 /// it says otherwise. None: it is none.
 pub fn instant_of(text: &str) -> Option<i64> {
-    // Of the two readings of a text with a time zone, it is the one that heeds the zone.
-    let (least, most) = value::time_of(text)?;
-    let behind = text.rfind('-').is_some_and(|at| text.get(..at).is_some_and(|before| before.contains(':')));
-    i64::try_from(if behind { most } else { least }).ok()
+    let ((least, _), offset) = value::zoned(text)?;
+    i64::try_from(least - offset).ok()
 }
 
 /// The tables with a column of time, to be looked up.
@@ -160,15 +158,13 @@ impl TimeTables {
             return self.is_word_of(&text.to_ascii_lowercase());
         }
         // What is inserted into is not read.
-        let shape = statement.shape.strip_prefix("insert into ").map_or(statement.shape.as_str(), |rest| {
-            rest.find(['(', ' ']).map_or("", |_| rest.trim_start_matches(|c| c != ' ' && c != '('))
-        });
-        self.is_word_of(shape)
+        let shape = statement.shape.as_str();
+        self.is_word_of(shape.strip_prefix("insert into ").map_or(shape, after_name))
     }
 
     /// True if a word of the text, which is in lower case, is the last part of a table's name.
     fn is_word_of(&self, text: &str) -> bool {
-        text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$' || c == '-'))
+        text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'))
             .any(|word| !word.is_empty() && self.by_name.contains_key(word))
             || self.by_name.keys().any(|name| {
                 name.contains(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')) && text.contains(name.as_str())
@@ -178,6 +174,18 @@ impl TimeTables {
 
 fn last_part(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
+}
+
+/// What follows a name, with dots between its parts, in a shape.
+fn after_name(shape: &str) -> &str {
+    let mut rest = shape;
+    loop {
+        rest = rest.split_once(' ').map_or("", |(_, rest)| rest);
+        match rest.strip_prefix(". ") {
+            Some(part) => rest = part,
+            None => return rest,
+        }
+    }
 }
 
 /// True if the names of a SELECT's tables are surely all that it reads: where there is none, or where WITH or a parenthesis
@@ -251,6 +259,7 @@ mod tests {
             "select events from other where events.ts > 5",
             "insert into events values (1)",
             "insert into events (a) values (1), (2)",
+            "insert into a.events values (1)",
             "set events = 1",
             "begin",
             "show events",

@@ -9,7 +9,9 @@ use super::calendar::{DAY, Micros, SECOND, Unit, add_months, midnight, month_len
 pub(crate) const ONE: Micros = 1_000_000;
 
 /// Numbers with more digits than this are not read.
-const DIGITS: usize = 24;
+const DIGITS: usize = 20;
+/// What is larger than this is not known: so that no sum and no product of a few overflows.
+pub(crate) const LARGEST: Micros = 1 << 80;
 
 /// A constant, once its literals are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,24 +73,29 @@ impl Interval {
 
     /// Its days and its rest.
     pub(crate) fn fixed(self) -> Micros {
-        Micros::from(self.days) * DAY + self.micros
+        (Micros::from(self.days) * DAY).saturating_add(self.micros)
     }
 
     /// Its length where intervals are compared with each other: months have 30 days.
     pub(crate) fn length(self) -> Micros {
-        Micros::from(self.months) * 30 * DAY + self.fixed()
+        (Micros::from(self.months) * 30 * DAY).saturating_add(self.fixed())
     }
 }
 
 impl Value<'_> {
+    /// True unless it is so large that reckoning with it might overflow.
+    pub(crate) fn is_moderate(&self) -> bool {
+        let ends = match self {
+            Value::Time { least, most, .. } | Value::Number { least, most } => [*least, *most],
+            Value::Interval(interval) => [interval.length(), interval.micros],
+            Value::Text(_) | Value::Unknown => return true,
+        };
+        ends.iter().all(|end| (-LARGEST..=LARGEST).contains(end))
+    }
+
     /// One instant.
     pub(crate) fn at(instant: Micros) -> Value<'static> {
         Value::Time { least: instant, most: instant, date: false }
-    }
-
-    /// A whole number.
-    pub(crate) fn whole(number: Micros) -> Value<'static> {
-        Value::Number { least: number * ONE, most: number * ONE }
     }
 
     /// As an instant: what SQL makes of it where one is due. `date`: where a date is due.
@@ -150,14 +157,23 @@ pub(crate) fn number_of(text: &str) -> Option<(Micros, Micros)> {
     let scaled = mantissa.checked_mul(Micros::pow(10, exponent))?.checked_mul(ONE)?;
     let divisor = Micros::pow(10, places);
     let (least, most) = (scaled.div_euclid(divisor), (scaled + divisor - 1).div_euclid(divisor));
+    if most > LARGEST {
+        return None;
+    }
     Some(if negative { (-most, -least) } else { (least, most) })
 }
 
 /// Reads a date or a timestamp, as ISO 8601 and Postgres write them; between the instant as it is written and as it is in
 /// UTC, since a column without a time zone takes no notice of one.
 pub(crate) fn time_of(text: &str) -> Option<(Micros, Micros)> {
+    let ((least, most), offset) = zoned(text)?;
+    Some((least.min(least - offset), most.max(most - offset)))
+}
+
+/// The same: the instant as it is written, and how much later it is there than in UTC.
+pub(crate) fn zoned(text: &str) -> Option<((Micros, Micros), Micros)> {
     let text = text.trim();
-    let one = |at: Micros| Some((at, at));
+    let one = |at: Micros| Some(((at, at), 0));
     if text.eq_ignore_ascii_case("epoch") {
         return one(0);
     }
@@ -168,9 +184,7 @@ pub(crate) fn time_of(text: &str) -> Option<(Micros, Micros)> {
     }
     let zone = rest.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(rest.len());
     let (least, most) = clock_of(&rest[..zone])?;
-    let (least, most) = (date + least, date + most);
-    let offset = zone_of(rest[zone..].trim())?;
-    Some((least.min(least - offset), most.max(most - offset)))
+    Some(((date + least, date + most), zone_of(rest[zone..].trim())?))
 }
 
 /// `2024-01-31` or `20240131` at the start: its midnight, and what follows.
@@ -297,7 +311,8 @@ mod tests {
         let day = midnight(2024, 1, 31);
         assert_eq!([one("2024-01-31"), one(" 20240131 "), one("2024-1-31"), one("2024-01-31T00:00Z")], [day; 4]);
         let noon = day + 12 * 3_600 * SECOND;
-        for text in ["2024-01-31 12:00", "2024-01-31T12:00:00", "2024-01-31 12:00:00.000+00", "2024-01-31 12:00:00 UTC"] {
+        for text in ["2024-01-31 12:00", "2024-01-31T12:00:00", "2024-01-31 12:00:00.000+00", "2024-01-31 12:00:00 UTC"]
+        {
             assert_eq!(one(text), noon, "{text}");
         }
         assert_eq!(one("2024-01-31 12:00:00.25"), noon + 250_000);
