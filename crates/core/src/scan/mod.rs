@@ -36,7 +36,7 @@ use crate::admit::claim::Scan;
 use crate::statement::Statement;
 use crate::time::{Span, Time};
 
-pub use tables::{ColumnUnit, End, TimeTable, TimeTables, instant_of};
+pub use tables::{ColumnUnit, End, TimeTable, TimeTables, instant_of, instant_text};
 
 use asked::Asked;
 use calendar::Micros;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::calendar::{DAY, Micros, SECOND, civil};
 use super::value;
 use crate::fingerprint::MAX_SHAPE;
 use crate::statement::{Kind, MAX_TABLES, Statement};
@@ -80,6 +81,17 @@ impl ColumnUnit {
 pub fn instant_of(text: &str) -> Option<i64> {
     let ((least, _), offset) = value::zoned(text)?;
     i64::try_from(least - offset).ok()
+}
+
+/// An instant as text that [`instant_of`] reads; None beyond the years 1 to 9999.
+pub fn instant_text(micros: i64) -> Option<String> {
+    let at = Micros::from(micros);
+    let (year, month, day) = civil(at.div_euclid(DAY) as i64);
+    let (seconds, rest) = (at.rem_euclid(DAY) / SECOND, at.rem_euclid(SECOND));
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    (1..=9_999)
+        .contains(&year)
+        .then(|| format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{rest:06}"))
 }
 
 /// The tables with a column of time, to be looked up.
@@ -277,5 +289,9 @@ mod tests {
         assert_eq!(instant_of("2024-01-31 10:00-02"), Some(noon));
         assert_eq!(instant_of("2024-01-31"), Some(noon - 43_200_000_000));
         assert_eq!(instant_of("yesterday"), None);
+        for micros in [noon + 7, -1, 0, -62_135_596_800_000_000] {
+            assert_eq!(instant_text(micros).as_deref().and_then(instant_of), Some(micros));
+        }
+        assert_eq!((instant_text(i64::MAX), instant_text(i64::MIN)), (None, None));
     }
 }

@@ -83,6 +83,17 @@ fn every_key_means_something() {
         wait_limit = "1.5s"
         retry_first = "2s"
         retry_most = "2s"
+        [[table]]
+        name = "shop.Events"
+        time_column = "ts"
+        unit = "ms"
+        segment = "1d"
+        from = "2020-01-01"
+        to = "now"
+        [[table]]
+        name = "facts"
+        time_column = "day"
+        to = "2024-01-31T12:00:00+02:00"
         [[class]]
         name = "dashboards"
         slo = "3s"
@@ -530,6 +541,17 @@ fn a_file_that_cannot_be_read_is_named_with_the_cause() {
     assert_eq!(error.to_string(), "/dev/zero is no configuration: it is larger than 1048576 bytes");
     let Err(error) = super::read(Some(Path::new("/")), Typed::default()) else { panic!("was read") };
     assert_eq!(error.to_string(), "cannot read /: Is a directory (os error 21)");
+}
+
+#[test]
+fn tables_with_a_column_of_time_are_held_to_what_they_say() {
+    refused(
+        &format!(
+            "{CLUSTER}[[table]]\nname = \"a\"\n[[table]]\nname = \"b\"\ntime_column = \"t\"\nunit = \"days\"\nfrom = \"soon\"\n\
+             [[table]]\nname = \"B\"\ntime_column = \"t\"\nfrom = \"2024-01-02\"\nto = \"2024-01-02\"\n"
+        ),
+        expect_test::expect![[""]],
+    );
 }
 
 #[test]
