@@ -153,7 +153,7 @@ pub(crate) fn add_months(at: Micros, months: i64) -> Micros {
 
 /// When the first day begins whose number, such as 20240131, is at least `number`.
 pub(crate) fn day_numbered(number: Micros) -> Micros {
-    if number >= 300_000_0000 || number < 0 {
+    if !(0..3_000_000_000).contains(&number) {
         return if number < 0 { -FAR - 1 } else { FAR + 1 };
     }
     let number = number as i64;

@@ -142,7 +142,7 @@ impl<'a> Filling<'a> {
                 let known = ["yyyy-mm-dd", "yyyymmdd", "yyyy-mm-dd hh24:mi:ss"];
                 let length = |format: &str| format.len() - if format.contains("hh24") { 2 } else { 0 };
                 let format = known.iter().find(|known| format.eq_ignore_ascii_case(known))?;
-                return (text.len() == length(format)).then(|| Value::Text(text));
+                return (text.len() == length(format)).then_some(Value::Text(text));
             }
             Constant::Date(parts) => {
                 let [year, month, day] = parts.each_ref().map(|part| self.value(part).integer());

@@ -100,6 +100,11 @@ pub struct TimeTables {
     tables: Vec<TimeTable>,
     /// The tables by the last part of their name, lower case.
     by_name: BTreeMap<String, Vec<usize>>,
+    /// For each first byte of these names, the lengths that they have: a bit each, the last for all that are longer. Most
+    /// words of a text are passed over by it.
+    lengths: BTreeMap<u8, u64>,
+    /// Those that are no plain word.
+    unusual: Vec<String>,
 }
 
 /// Which table a name means.
@@ -121,7 +126,12 @@ impl TimeTables {
             let name = table.name.to_ascii_lowercase();
             by_name.entry(last_part(&name).to_owned()).or_default().push(at);
         }
-        TimeTables { tables, by_name }
+        let mut lengths: BTreeMap<u8, u64> = BTreeMap::new();
+        for name in by_name.keys() {
+            *lengths.entry(name.as_bytes().first().copied().unwrap_or(0)).or_default() |= length_bit(name);
+        }
+        let unusual = by_name.keys().filter(|name| name.bytes().any(|byte| !is_of_word(byte))).cloned().collect();
+        TimeTables { tables, by_name, lengths, unusual }
     }
 
     /// True if there are none.
@@ -176,12 +186,30 @@ impl TimeTables {
 
     /// True if a word of the text, which is in lower case, is the last part of a table's name.
     fn is_word_of(&self, text: &str) -> bool {
-        text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'))
-            .any(|word| !word.is_empty() && self.by_name.contains_key(word))
-            || self.by_name.keys().any(|name| {
-                name.contains(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')) && text.contains(name.as_str())
-            })
+        let known = |word: &str| {
+            let lengths = self.lengths.get(&word.as_bytes()[0]).copied().unwrap_or(0);
+            lengths & length_bit(word) != 0 && self.by_name.contains_key(word)
+        };
+        let mut rest = text;
+        while let Some(start) = rest.bytes().position(is_of_word) {
+            rest = &rest[start..];
+            let len = rest.bytes().position(|byte| !is_of_word(byte)).unwrap_or(rest.len());
+            if known(&rest[..len]) {
+                return true;
+            }
+            rest = &rest[len..];
+        }
+        self.unusual.iter().any(|name| text.contains(name.as_str()))
     }
+}
+
+/// True for the bytes of plain words, and of what is beyond ASCII.
+fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || !byte.is_ascii()
+}
+
+fn length_bit(word: &str) -> u64 {
+    1 << word.len().min(63)
 }
 
 fn last_part(name: &str) -> &str {
