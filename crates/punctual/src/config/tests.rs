@@ -550,7 +550,13 @@ fn tables_with_a_column_of_time_are_held_to_what_they_say() {
             "{CLUSTER}[[table]]\nname = \"a\"\n[[table]]\nname = \"b\"\ntime_column = \"t\"\nunit = \"days\"\nfrom = \"soon\"\n\
              [[table]]\nname = \"B\"\ntime_column = \"t\"\nfrom = \"2024-01-02\"\nto = \"2024-01-02\"\n"
         ),
-        expect_test::expect![[""]],
+        expect_test::expect![[r#"
+            punctual.toml:4:1: table "a": `time_column` is missing; write text
+            punctual.toml:9:8: table "b".unit: "days" is not known; write one of "timestamp", "date", "s", "ms", "us", "yyyymmdd"
+            punctual.toml:10:8: table "b".from: "soon" is no instant; write a date or a timestamp, as in "2024-01-31" or "2024-01-31T12:00:00Z"
+            punctual.toml:12:8: table number 3.name: there is a table "B" already; write each table once
+            punctual.toml:15:6: table number 3.to: it is not after `from`; write a later instant
+        "#]],
     );
 }
 

@@ -127,8 +127,8 @@ mod tests {
     use punctual_core::time::Span;
 
     use super::*;
-    use crate::door::frames;
     use crate::door::unit::End;
+    use crate::relay::frames;
 
     fn ranges() -> TimeRanges {
         let (name, column) = ("events".to_owned(), "ts".to_owned());
