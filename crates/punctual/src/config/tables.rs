@@ -21,7 +21,7 @@ pub(super) fn read(sections: &[Section<'_>]) -> Vec<TimeTable> {
         let (name, column, unit) = (section.text("name"), section.text("time_column"), section.choice("unit"));
         let unit = ColumnUnit::ALL.into_iter().find(|known| Some(known.name()) == unit).unwrap_or_default();
         let segment = section.span("segment");
-        let from = instant(section, "from", |text| instant_of(text));
+        let from = instant(section, "from", instant_of);
         let to = instant(section, "to", |text| match text {
             "now" => Some(End::Now),
             text => instant_of(text).map(End::Before),
