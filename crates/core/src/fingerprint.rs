@@ -74,7 +74,7 @@ impl Shape {
         match lexeme {
             Lexeme::Word(piece) | Lexeme::Sign(piece) => self.piece(piece),
             Lexeme::Quoted(name) => self.piece(&format!("\"{name}\"")),
-            Lexeme::Number(_) | Lexeme::Literal => self.literal(),
+            Lexeme::Number(_) | Lexeme::Text(_) | Lexeme::Parameter(_) | Lexeme::Literal => self.literal(),
         }
     }
 

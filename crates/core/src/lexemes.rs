@@ -29,7 +29,11 @@ pub(crate) enum Lexeme<'t> {
     Quoted(Cow<'t, str>),
     /// A number, as it was written.
     Number(Cow<'t, str>),
-    /// A string, a parameter, or another literal.
+    /// A string in single quotes, with what was written between them.
+    Text(Cow<'t, str>),
+    /// A parameter, as it was written: `$1`.
+    Parameter(Cow<'t, str>),
+    /// Another literal.
     Literal,
     /// Anything else, as SQL writes it.
     Sign(Cow<'t, str>),
@@ -38,7 +42,7 @@ pub(crate) enum Lexeme<'t> {
 impl Lexeme<'_> {
     /// True for numbers, strings and parameters.
     pub(crate) fn is_literal(&self) -> bool {
-        matches!(self, Lexeme::Number(_) | Lexeme::Literal)
+        matches!(self, Lexeme::Number(_) | Lexeme::Text(_) | Lexeme::Parameter(_) | Lexeme::Literal)
     }
 
     /// True for words, in quotes or not.
@@ -59,7 +63,7 @@ impl Lexeme<'_> {
                 Cow::Owned(name.to_ascii_lowercase())
             }
             Lexeme::Quoted(name) => Cow::Borrowed(name),
-            Lexeme::Number(_) | Lexeme::Literal => Cow::Borrowed("?"),
+            Lexeme::Number(_) | Lexeme::Text(_) | Lexeme::Parameter(_) | Lexeme::Literal => Cow::Borrowed("?"),
         }
     }
 }
@@ -107,6 +111,8 @@ fn lexeme_of(token: Token) -> Lexeme<'static> {
         }
         Token::Word(word) => Lexeme::Quoted(Cow::Owned(word.value)),
         Token::Number(number, _) => Lexeme::Number(Cow::Owned(number)),
+        Token::SingleQuotedString(text) => Lexeme::Text(Cow::Owned(text)),
+        Token::Placeholder(name) => Lexeme::Parameter(Cow::Owned(name)),
         token if is_literal(&token) => Lexeme::Literal,
         token => Lexeme::Sign(Cow::Owned(token.to_string())),
     }
@@ -142,6 +148,7 @@ impl<'t> Plain<'t> {
             (b'0'..=b'9', _) | (b'.', b'0'..=b'9') => self.number(),
             (b'.', b'_') => Step::Unusual,
             (b'\'', _) => self.string(),
+            (b'$', b'0'..=b'9') => self.parameter(),
             (b'"', _) => self.quoted(),
             (b'-', b'-') => self.line_comment(),
             (b'/', b'*') => self.block_comment(),
@@ -182,16 +189,33 @@ impl<'t> Plain<'t> {
     }
 
     fn string(&mut self) -> Step<'t> {
-        let mut at = self.at + 1;
+        let from = self.at + 1;
+        let (mut at, mut doubled) = (from, false);
         loop {
             let Some(quote) = self.text[at..].find('\'') else { return Step::Unusual };
             at += quote + 1;
             if self.text.as_bytes().get(at) != Some(&b'\'') {
                 self.at = at;
-                return Step::Lexeme(Lexeme::Literal);
+                let text = &self.text[from..at - 1];
+                return Step::Lexeme(Lexeme::Text(match doubled {
+                    true => Cow::Owned(text.replace("''", "'")),
+                    false => Cow::Borrowed(text),
+                }));
             }
-            at += 1;
+            (at, doubled) = (at + 1, true);
         }
+    }
+
+    fn parameter(&mut self) -> Step<'t> {
+        let rest = &self.text.as_bytes()[self.at + 1..];
+        let len = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+        // `$1$`: the beginning of a string.
+        if rest.get(len).is_some_and(|byte| is_part_of_word(*byte) || !byte.is_ascii()) {
+            return Step::Unusual;
+        }
+        let name = &self.text[self.at..self.at + 1 + len];
+        self.at += 1 + len;
+        Step::Lexeme(Lexeme::Parameter(Cow::Borrowed(name)))
     }
 
     fn quoted(&mut self) -> Step<'t> {
@@ -295,6 +319,8 @@ mod tests {
             Lexeme::Word(text) => Lexeme::Word(own(text)),
             Lexeme::Quoted(text) => Lexeme::Quoted(own(text)),
             Lexeme::Number(text) => Lexeme::Number(own(text)),
+            Lexeme::Text(text) => Lexeme::Text(own(text)),
+            Lexeme::Parameter(text) => Lexeme::Parameter(own(text)),
             Lexeme::Literal => Lexeme::Literal,
             Lexeme::Sign(text) => Lexeme::Sign(own(text)),
         }
@@ -314,6 +340,7 @@ mod tests {
             "",
             "SELECT a.b, \"C d\".e FROM s.T1 AS x WHERE y$1 <> 7.5 AND z != .5 OR w >= 1. -- punctual: class=a\n LIMIT 5;",
             "/* punctual: class=etl, slo=3m */ select 'it''s \\', count(*)::int / (a||b)[1] <= -1;;",
+            "select $1, a$2 from t where b=$3 and c>$45;",
             "select a.5, 1..2, x.1.2 from t where a<b and c> d and e=f and g=-1",
             "select 'straße' -- ünd \r\n from t /**/ where /***/ a /* / */ = 1",
         ] {
@@ -327,7 +354,8 @@ mod tests {
             "select E'\\n'",
             "select u&'x'",
             "select b\"x\"",
-            "select $1",
+            "select $1$ x $1$",
+            "select $1a",
             "select 1e5",
             "select 0x1F",
             "select 1_000",

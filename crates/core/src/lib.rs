@@ -9,6 +9,7 @@
 //! - what is said: [`event`]
 //! - what governs: [`policy`]
 //! - what is expected: [`predict`]
+//! - how much of time a query reads: [`scan`]
 //! - what is decided: [`route`], [`dispatcher`]
 //! - what is shown and what must hold: [`view`], [`check`]
 
@@ -31,6 +32,7 @@ pub mod query;
 pub mod rng;
 pub mod route;
 pub mod scale;
+pub mod scan;
 pub mod statement;
 pub mod tag;
 pub mod tally;

@@ -149,7 +149,8 @@ impl Gateway {
         let address = listener.local_addr().unwrap_or(settings.listen);
         let answers = Arc::new(Catalog::new(link.clone()));
         let first = clock.now().micros() >> 4;
-        let shared = door::Shared::new(settings.gateway, in_force, first, answers, fallback);
+        let shared = door::Shared::new(settings.gateway, in_force, first, answers, fallback)
+            .ranging(door::TimeRanges::new(&settings.time_tables, clock));
         let (plans, wished) = Plans::new();
         let asks = settings.prediction.explain_every.filter(|_| predicts);
         let foresight = Foresight { texts: history.key(), plans: asks.map(|_| Arc::clone(&plans)) };

@@ -162,6 +162,7 @@ fn fixed(old: &Settings, new: &Settings) -> Vec<String> {
         ("prediction.model", old.prediction.model != new.prediction.model),
         ("prediction.retrain", old.prediction.retrain != new.prediction.retrain),
         ("prediction.explain_every", old.prediction.explain_every != new.prediction.explain_every),
+        ("table", old.time_tables != new.time_tables),
     ];
     keys.iter().filter(|(_, differs)| *differs).map(|(key, _)| (*key).to_owned()).collect()
 }

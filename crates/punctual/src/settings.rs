@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use punctual_core::Policy;
 use punctual_core::cluster::Spec;
+use punctual_core::scan::TimeTable;
 use punctual_core::time::Span;
 
 /// Everything that a gateway needs to know.
@@ -36,6 +37,8 @@ pub struct Settings {
     pub policy: Policy,
     /// The clusters to have, from the start or as they are needed.
     pub clusters: Vec<Cluster>,
+    /// The tables with a column of time.
+    pub time_tables: Vec<TimeTable>,
     /// How long a shutdown may take to finish what is here.
     pub shutdown_within: Span,
 }

@@ -16,7 +16,7 @@ use super::value::bytes_text;
 
 pub(super) use admission::{LANE, LANES};
 pub(super) use gateway::{GATEWAY, HISTORY, JOURNAL};
-pub(super) use lists::{CLASS, CLUSTER, ONLY_FOR, RULE};
+pub(super) use lists::{CLASS, CLUSTER, ONLY_FOR, RULE, TABLE};
 pub(super) use rules::{POLICY, PREDICTION, SCALING};
 
 /// A table of the file, such as `[policy]`.
@@ -106,8 +106,8 @@ const fn key(name: &'static str, kind: Kind, fallback: Fallback, what: &'static 
 }
 
 /// The tables of the file.
-pub(super) static TABLES: [&Table; 10] =
-    [&GATEWAY, &HISTORY, &JOURNAL, &PREDICTION, &POLICY, &LANES, &SCALING, &CLASS, &LANE, &CLUSTER];
+pub(super) static TABLES: [&Table; 11] =
+    [&GATEWAY, &HISTORY, &JOURNAL, &PREDICTION, &POLICY, &LANES, &SCALING, &CLASS, &LANE, &TABLE, &CLUSTER];
 
 impl Table {
     /// The table of that name.

@@ -18,6 +18,7 @@ mod error;
 mod keys;
 pub(crate) mod near;
 mod section;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -214,6 +215,7 @@ fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>, typed: Typed<'_>)
         prediction: self::prediction(&prediction, &state_dir),
         policy,
         clusters,
+        time_tables: tables::read(&file.sections(document, &keys::TABLE)),
         shutdown_within: gateway.span_or_default("shutdown_within"),
     }
 }

@@ -80,6 +80,17 @@ fn every_key_means_something() {
         wait_limit = "1.5s"
         retry_first = "2s"
         retry_most = "2s"
+        [[table]]
+        name = "shop.Events"
+        time_column = "ts"
+        unit = "ms"
+        segment = "1d"
+        from = "2020-01-01"
+        to = "now"
+        [[table]]
+        name = "facts"
+        time_column = "day"
+        to = "2024-01-31T12:00:00+02:00"
         [[class]]
         name = "dashboards"
         slo = "3s"
@@ -136,7 +147,7 @@ fn unknown_keys_and_tables_are_refused_with_the_nearest_right_one() {
         expect_test::expect![[r#"
             punctual.toml:2:9: listen: there is no such table; it belongs in [gateway]
             punctual.toml:3:10: polcy: there is no such table; did you mean [policy]?
-            punctual.toml:4:10: zebra: there is no such table; there are [gateway], [history], [journal], [prediction], [policy], [lanes], [scaling], [[class]], [[lane]], [[cluster]]
+            punctual.toml:4:10: zebra: there is no such table; there are [gateway], [history], [journal], [prediction], [policy], [lanes], [scaling], [[class]], [[lane]], [[table]], [[cluster]]
             punctual.toml:6:9: policy.max_wating: there is no such key; did you mean `max_waiting`?
             punctual.toml:7:9: policy.slots: there is no such key; it belongs in [[cluster]]
             punctual.toml:8:9: policy.colour: there is no such key; there are `routing`, `routing_mode`, `baseline`, `counting`, `violation_target`, `order`, `half_life`, `max_running`, `adaptive`, `adaptive_least`, `adaptive_tolerance`, `max_waiting`, `wait_limit`, `control_slots`, `pin_idle`, `cancel_grace`, `drain_limit`, `start_limit`, `retry_first`, `retry_most`, `decisions_kept`, `max_clusters`
@@ -527,6 +538,23 @@ fn a_file_that_cannot_be_read_is_named_with_the_cause() {
     assert_eq!(error.to_string(), "/dev/zero is no configuration: it is larger than 1048576 bytes");
     let Err(error) = super::read(Some(Path::new("/")), Typed::default()) else { panic!("was read") };
     assert_eq!(error.to_string(), "cannot read /: Is a directory (os error 21)");
+}
+
+#[test]
+fn tables_with_a_column_of_time_are_held_to_what_they_say() {
+    refused(
+        &format!(
+            "{CLUSTER}[[table]]\nname = \"a\"\n[[table]]\nname = \"b\"\ntime_column = \"t\"\nunit = \"days\"\nfrom = \"soon\"\n\
+             [[table]]\nname = \"B\"\ntime_column = \"t\"\nfrom = \"2024-01-02\"\nto = \"2024-01-02\"\n"
+        ),
+        expect_test::expect![[r#"
+            punctual.toml:4:1: table "a": `time_column` is missing; write text
+            punctual.toml:9:8: table "b".unit: "days" is not known; write one of "timestamp", "date", "s", "ms", "us", "yyyymmdd"
+            punctual.toml:10:8: table "b".from: "soon" is no instant; write a date or a timestamp, as in "2024-01-31" or "2024-01-31T12:00:00Z"
+            punctual.toml:12:8: table number 3.name: there is a table "B" already; write each table once
+            punctual.toml:15:6: table number 3.to: it is not after `from`; write a later instant
+        "#]],
+    );
 }
 
 #[test]

@@ -68,7 +68,9 @@ impl Shared {
         let (class, slo, priority) = (asked.class.map(str::to_owned), asked.slo, asked.priority);
         let wished = Wished { class, slo, priority, explain: false };
         let (class, because, slo) = treated(&classes, &wished, asked.origin, statement);
-        let claim = Claim { user: UserId::of(user), priority: statement.tag.priority.or(wished.priority), scan: None };
+        // Nobody has said what its parameters are.
+        let scan = self.ranges().and_then(|all| all.of(&reading, &[]));
+        let claim = Claim { user: UserId::of(user), priority: statement.tag.priority.or(wished.priority), scan };
         let traits = self.foresight().map(|foresight| {
             let mut traits = reading.traits(foresight.texts);
             let plans = foresight.plans.as_ref();

@@ -18,6 +18,7 @@ use super::local;
 use super::plan::Pipeline;
 use super::problem::{Loss, Problem};
 use super::pump::{Happening, Pump};
+use super::ranges;
 use super::reading::Reading;
 use super::relaying::{Attempt, Ended};
 use super::replies::Replies;
@@ -117,7 +118,7 @@ impl Session {
             return self.degraded(&work).await;
         }
         let id = self.shared.next_query();
-        let (query, about) = self.describe(id, &reading);
+        let (query, about) = self.describe(id, &work, &reading);
         self.last = reading;
         self.running.store(id.0, Ordering::Relaxed);
         let under = Arc::clone(&self.rules.classes);
@@ -134,14 +135,15 @@ impl Session {
     }
 
     /// What the dispatcher and history are told of a query. What its comment asks for in vain is told to the client.
-    fn describe(&mut self, id: QueryId, reading: &Reading) -> (Query, About) {
+    fn describe(&mut self, id: QueryId, work: &Work, reading: &Reading) -> (Query, About) {
         let (statement, tag) = (&reading.statement, &reading.statement.tag);
         for problem in local::in_vain(tag, &self.rules.classes, &self.who.user) {
             say::problem(&mut self.client.out, say::Severity::Warning, &problem);
         }
         let (who, wished) = (&self.who, &self.wishes.wished);
         let (class, _, slo) = treated(&self.rules.classes, wished, who.origin(), statement);
-        let claim = Claim { user: UserId::of(&who.user), priority: tag.priority.or(wished.priority), scan: None };
+        let scan = self.shared.ranges().and_then(|all| all.of(reading, &ranges::parameters(work, &self.statements)));
+        let claim = Claim { user: UserId::of(&who.user), priority: tag.priority.or(wished.priority), scan };
         let (session, fingerprint, kind) = (self.id, statement.fingerprint, statement.kind);
         let about = About {
             user: Arc::clone(&who.user),

@@ -10,6 +10,7 @@ use punctual_core::id::{QueryId, SessionId};
 use punctual_core::time::Span;
 
 use super::in_force::{InForce, Rules};
+use super::ranges::TimeRanges;
 use super::table::Answers;
 use crate::driver::fallback::Fallback;
 use crate::history;
@@ -30,6 +31,8 @@ pub struct Shared {
     keys: Mutex<Keys>,
     /// None where nothing is predicted.
     foresight: Option<Foresight>,
+    /// None where no table has a column of time.
+    ranges: Option<TimeRanges>,
 }
 
 /// What queries are told along with where latencies are predicted.
@@ -78,12 +81,23 @@ impl Shared {
             connected: AtomicU32::new(0),
             keys: Mutex::default(),
             foresight: None,
+            ranges: None,
         }
     }
 
     /// For a gateway that predicts: queries come with what predictions are made from.
     pub(crate) fn predicting(self, foresight: Foresight) -> Shared {
         Shared { foresight: Some(foresight), ..self }
+    }
+
+    /// For a gateway that knows of tables with a column of time: queries come with how much of time they read.
+    pub(crate) fn ranging(self, ranges: Option<TimeRanges>) -> Shared {
+        Shared { ranges, ..self }
+    }
+
+    /// Who finds how much of time queries read, if any table has a column of time.
+    pub(super) fn ranges(&self) -> Option<&TimeRanges> {
+        self.ranges.as_ref()
     }
 
     /// What queries are told along with, if anything is predicted.

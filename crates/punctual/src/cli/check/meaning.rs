@@ -9,6 +9,7 @@ use punctual_core::admit::Order;
 use punctual_core::class::{CONTROL, Class, Classes, DEFAULT, Origin};
 use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
+use punctual_core::scan::{ColumnUnit, End, TimeTable, instant_text};
 use punctual_core::statement::Statement;
 use punctual_core::time::Span;
 use serde::Serialize;
@@ -37,6 +38,8 @@ pub struct Meaning {
     pub usd_per_hour: f64,
     /// The classes, in the order in which their rules are tried, then `default` and `control`.
     pub classes: Vec<ClassMeaning>,
+    /// The tables with a column of time, a sentence each.
+    pub time_tables: Vec<String>,
     /// Everything that bounds something, a sentence each.
     pub limits: Vec<String>,
     /// Where history goes, and the journal, a sentence each.
@@ -141,6 +144,7 @@ impl Meaning {
                 .filter_map(|index| classes.get(index))
                 .map(|class| class_meaning(class, &settings.policy))
                 .collect(),
+            time_tables: settings.time_tables.iter().map(time_table).collect(),
             limits: limits(settings),
             records: records(settings),
             problems,
@@ -244,6 +248,31 @@ fn class_meaning(class: &Class, policy: &Policy) -> ClassMeaning {
     };
     let terms = admission::of_class(&class.terms, &policy.lanes, policy.order);
     ClassMeaning { name: class.name.clone(), slo_s: class.slo.map(Span::secs_f64), slo: class.slo, rules, terms }
+}
+
+fn time_table(table: &TimeTable) -> String {
+    let holds = match table.unit {
+        ColumnUnit::Timestamp => "timestamps",
+        ColumnUnit::Date => "dates",
+        ColumnUnit::Seconds => "seconds since 1970",
+        ColumnUnit::Millis => "milliseconds since 1970",
+        ColumnUnit::Micros => "microseconds since 1970",
+        ColumnUnit::DayNumber => "numbers such as 20240131",
+    };
+    let mut text = format!("{} by {}, which holds {holds}", table.name, table.column);
+    let shown = |at: i64| instant_text(at).map_or_else(String::new, |text| text[..19].to_owned());
+    if let Some(from) = table.from {
+        let _ = write!(text, ", from {}", shown(from));
+    }
+    let _ = match table.to {
+        Some(End::Now) => write!(text, ", until now"),
+        Some(End::Before(to)) => write!(text, ", before {}", shown(to)),
+        None => write!(text, ", without an end: a query that names none covers time without bound"),
+    };
+    if let Some(segment) = table.segment {
+        let _ = write!(text, ", in partitions of {segment}");
+    }
+    text
 }
 
 fn limits(settings: &Settings) -> Vec<String> {

@@ -18,6 +18,7 @@ pub(super) fn write(meaning: &Meaning, out: &mut dyn Write) -> io::Result<()> {
     }
     write_clusters(meaning, out)?;
     write_classes(&meaning.classes, out)?;
+    write_list("Tables with a column of time", &meaning.time_tables, out)?;
     write_list("Limits", &meaning.limits, out)?;
     write_list("Records", &meaning.records, out)?;
     write_list("Problems", &meaning.problems, out)?;

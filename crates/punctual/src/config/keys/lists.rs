@@ -238,6 +238,55 @@ const KINDS: [&str; 15] = {
     names
 };
 
+/// `[[table]]`.
+pub(in crate::config) static TABLE: Table = Table {
+    name: "table",
+    list: true,
+    what: "A table with a column of time, if how much of time queries read is to matter: what predicates on that column let \
+           through ([time ranges](time-ranges.md)). All instants are in UTC.",
+    keys: &[
+        key(
+            "name",
+            Text,
+            Required,
+            "Its name, with or without its schema. Without, it stands for that table of any schema.",
+        ),
+        key("time_column", Text, Required, "The column of time."),
+        key(
+            "unit",
+            Choice(&UNITS),
+            Is("\"timestamp\""),
+            "What the column holds: timestamps, dates, numbers of seconds, milliseconds or microseconds since 1970, or numbers \
+             such as 20240131.",
+        ),
+        key(
+            "segment",
+            Duration { least: SECOND, most: YEAR },
+            Said("not known"),
+            "How much time one of its partitions holds. They begin at whole multiples of it since 1970.",
+        ),
+        key("from", Text, Said("not known"), "It holds nothing from before this date or timestamp."),
+        key(
+            "to",
+            Text,
+            Said("not known"),
+            "It holds nothing from then on, a date or a timestamp; `\"now\"`: nothing later than the query that reads it. \
+             Without it, a query that names no end counts as one that covers time without bound.",
+        ),
+    ],
+};
+
+/// The names of core's units of a column of time.
+const UNITS: [&str; 6] = {
+    let mut names = [""; 6];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = punctual_core::scan::ColumnUnit::ALL[at].name();
+        at += 1;
+    }
+    names
+};
+
 /// `[[cluster]]`.
 pub(in crate::config) static CLUSTER: Table = Table {
     name: "cluster",
