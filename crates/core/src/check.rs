@@ -7,7 +7,7 @@ use crate::admit::counts::Counts;
 use crate::admit::usage::MOST_KNOWN;
 use crate::cluster::{Cluster, Phase, Seat};
 use crate::dispatcher::{Dispatcher, Due, LiveState, seat_of};
-use crate::id::QueryId;
+use crate::id::{ClassId, QueryId};
 
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,12 +126,23 @@ fn tickets(d: &Dispatcher, must: &mut Must<'_>) {
     of_pins.chain(of_queries).for_each(|ticket| counts.enter(ticket));
     must(counts.same_as(&d.counts), &|| format!("{counts:?} run, and {:?} is counted", d.counts));
     for (id, live) in &d.live {
-        let runs = matches!(live.state, LiveState::Running { .. }) && seat_of(live.query.class) == Seat::Slot;
-        // On a cluster that its session holds it counts as what opened that.
-        let held = d.sessions.get(&live.query.session).is_some_and(|hold| hold.pin.is_some());
-        must(held || runs == live.admission.ticket.is_some(), &|| {
-            format!("query {id} runs and counts for nothing, or the other way round")
-        });
+        let counts = live.admission.ticket.is_some();
+        let LiveState::Running { cluster, .. } = live.state else {
+            must(!counts, &|| format!("query {id} waits and counts as running"));
+            continue;
+        };
+        // On a cluster that its session holds, or held, it counts as what opened that; housekeeping there may count, too.
+        let seat = d.clusters.get(&cluster).and_then(|cluster| cluster.running.get(id)).copied();
+        let heavy = seat_of(live.query.class) == Seat::Slot || seat == Some(Seat::Slot);
+        must(counts || !heavy, &|| format!("query {id} runs and counts for nothing"));
+    }
+    for class in (0..d.policy.classes.len() as u32).map(ClassId) {
+        let (blocked, full) = (d.queues.is_blocked(class), d.is_class_full(class));
+        must(blocked == full, &|| format!("class {class:?} is full: {full}, and is left out: {blocked}"));
+    }
+    for lane in d.policy.lanes.ids() {
+        let waiting = d.paces.get(lane.0 as usize).is_some_and(|pace| pace.is_waiting());
+        must(waiting == (d.queues.lane_len(lane) > 0), &|| format!("{lane:?} has {waiting} of its waiting"));
     }
     must(d.accounts.known() <= MOST_KNOWN, &|| "too many users are known".into());
 }

@@ -25,7 +25,7 @@ use punctual_core::dispatcher::Study;
 use punctual_core::event::{Command, Event, Outcome};
 use punctual_core::id::{ClusterId, QueryId, SessionId};
 use punctual_core::predict::distribution::Prediction;
-use punctual_core::query::Query;
+use punctual_core::query::{Query, SqlState};
 use punctual_core::rng::Rng;
 use punctual_core::scale::{Answer, Prospect, Selector};
 use punctual_core::{Dispatcher, Span, Time};
@@ -73,6 +73,8 @@ struct Course<'a> {
     /// When queries end.
     ends: BTreeSet<(Time, QueryId)>,
     known: BTreeMap<QueryId, Life>,
+    /// Queries that were told to stop.
+    cut_short: BTreeSet<QueryId>,
     /// Queries that came when the new cluster is there, have an SLO and have ended; and the late ones of them.
     counted: (u32, u32),
     commands: Vec<Command>,
@@ -89,6 +91,7 @@ impl<'a> Course<'a> {
             come: 0,
             ends: BTreeSet::new(),
             known: BTreeMap::new(),
+            cut_short: BTreeSet::new(),
             counted: (0, 0),
             commands: Vec::new(),
         };
@@ -193,7 +196,10 @@ impl<'a> Course<'a> {
     fn end(&mut self) {
         let Some((_, query)) = self.ends.pop_first() else { return };
         self.known.remove(&query);
-        let outcome = Outcome::Finished { rows: 0, bytes: 0 };
+        let outcome = match self.cut_short.remove(&query) {
+            true => Outcome::Failed { sqlstate: SqlState(*b"57014"), rows: 0, bytes: 0 },
+            false => Outcome::Finished { rows: 0, bytes: 0 },
+        };
         self.handle(Event::Finished { query, outcome, pinned: false });
     }
 
@@ -205,6 +211,14 @@ impl<'a> Course<'a> {
         for command in &self.commands {
             match command {
                 Command::Run { query, cluster } => placed.push((*query, *cluster)),
+                // Its class cuts it short. It stops at once.
+                Command::Cancel { query, .. } => {
+                    if let Some(life) = self.known.remove(query) {
+                        self.ends.remove(&(life.end, *query));
+                    }
+                    self.ends.insert((self.now, *query));
+                    self.cut_short.insert(*query);
+                }
                 Command::Record(ended) => {
                     if let Some(life) = self.known.remove(&ended.query.id) {
                         self.ends.remove(&(life.end, ended.query.id));

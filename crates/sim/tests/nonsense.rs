@@ -3,7 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use punctual_core::admit::claim::Claim;
+use punctual_core::admit::Order;
+use punctual_core::admit::claim::{Claim, Scan};
+use punctual_core::admit::gradient::Adaptive;
+use punctual_core::admit::lanes::{Lane, Lanes, Limit};
+use punctual_core::admit::terms::{Cap, Quota, Terms, Then, Thresholds, Weight};
 use punctual_core::billing::Price;
 use punctual_core::check::check;
 use punctual_core::class::Class;
@@ -11,7 +15,7 @@ use punctual_core::cluster::Spec;
 use punctual_core::dispatcher::Dispatcher;
 use punctual_core::event::{Command, Event, LossCause, Outcome};
 use punctual_core::fingerprint::Fingerprint;
-use punctual_core::id::{ClassId, ClusterId, Generation, ModelId, QueryId, SessionId, Units};
+use punctual_core::id::{ClassId, ClusterId, Generation, ModelId, QueryId, SessionId, Units, UserId};
 use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::predict::features::FEATURES;
@@ -52,6 +56,11 @@ impl Nonsense {
         for number in 0..self.below(4) {
             classes.push(Class { name: format!("class{number}"), ..Class::default() });
         }
+        for class in &mut classes {
+            if self.0.chance(0.7) {
+                class.terms = self.terms();
+            }
+        }
         Policy {
             routing: self.one_of(&Routing::ALL),
             routing_mode: self.one_of(Mode::ALL),
@@ -59,6 +68,11 @@ impl Nonsense {
             counting: Counting::Expected,
             classes,
             violation_target: self.one_of(&[0.0, 1.0, f64::INFINITY]),
+            order: self.one_of(&[Order::Fifo, Order::Fair]),
+            half_life: self.limit(),
+            lanes: self.lanes(),
+            max_running: self.some(&[0, 1, u32::MAX]),
+            adaptive: self.0.chance(0.3).then(|| self.adaptive()),
             max_waiting: self.one_of(&[0, 1, u32::MAX]),
             wait_limit: self.limit(),
             control_slots: self.one_of(&[0, 1, u32::MAX]),
@@ -72,8 +86,99 @@ impl Nonsense {
             min_modelled: self.limit(),
             max_clusters: self.one_of(&[0, 1, 5]),
             scaling: Scaling::default(),
-            ..Policy::default()
         }
+    }
+
+    /// One of these, or none.
+    fn some<T: Copy>(&mut self, choices: &[T]) -> Option<T> {
+        self.0.chance(0.4).then(|| self.one_of(choices))
+    }
+
+    fn number(&mut self) -> f64 {
+        self.one_of(&[0.0, -0.0, 1.0, -3.0, 1e-300, 1e300, f64::NAN, f64::INFINITY, f64::NEG_INFINITY])
+    }
+
+    fn adaptive(&mut self) -> Adaptive {
+        Adaptive { least: self.one_of(&[0, 1, u32::MAX]), tolerance: self.number() }
+    }
+
+    fn lanes(&mut self) -> Lanes {
+        match self.below(3) {
+            0 => Lanes::none(),
+            1 => Lanes::hilo(self.number()),
+            _ => Lanes::manual((0..self.below(3)).map(|number| self.lane(number)).collect()),
+        }
+    }
+
+    fn lane(&mut self, number: u64) -> Lane {
+        let limit = |nonsense: &mut Nonsense| match nonsense.below(3) {
+            0 => None,
+            1 => Some(Limit::Count(nonsense.one_of(&[0, 1, u32::MAX]))),
+            _ => Some(Limit::Percent(nonsense.number())),
+        };
+        Lane {
+            name: format!("lane{number}"),
+            limit: limit(self),
+            guarantee: limit(self),
+            max_queued: self.some(&[0, 1, u32::MAX]),
+            queue_timeout: self.0.chance(0.3).then(|| self.limit()),
+        }
+    }
+
+    fn terms(&mut self) -> Terms {
+        let (low, high) = (i32::MIN, i32::MAX);
+        let to = self.one_of(&["class0", "class1", "default", "control", ""]).to_owned();
+        let then = [Then::Cancel, Then::Cascade(to.clone()), Then::Resubmit(to)][self.0.index(3)].clone();
+        Terms {
+            priority: self.one_of(&[low, -1, 0, high]),
+            may_ask: self.one_of(&[(0, 0), (low, high), (high, low)]),
+            thresholds: self.thresholds(),
+            adjustment: self.one_of(&[low, -1, 5, high]),
+            lane: self.some(&["lane0", "lane1", "", "default"]).map(str::to_owned),
+            share: self.number(),
+            weight: self.weight(),
+            max_running: self.some(&[0, 1, u32::MAX]),
+            max_queued: self.some(&[0, 1, u32::MAX]),
+            queue_timeout: self.0.chance(0.3).then(|| self.limit()),
+            refuse_late: self.0.chance(0.3),
+            cap: self.0.chance(0.4).then(|| Cap { runtime: self.limit(), then }),
+            chosen_by: Vec::new(),
+            violation_target: self.0.chance(0.3).then(|| self.number()),
+        }
+    }
+
+    fn thresholds(&mut self) -> Thresholds {
+        Thresholds {
+            period: self.0.chance(0.2).then(|| self.limit()),
+            duration: self.0.chance(0.2).then(|| self.limit()),
+            segments: self.some(&[0, u32::MAX]),
+            segment_range: self.0.chance(0.2).then(|| self.limit()),
+            work: self.0.chance(0.3).then(|| self.number()),
+            latency: self.0.chance(0.3).then(|| self.limit()),
+        }
+    }
+
+    fn weight(&mut self) -> Weight {
+        Weight {
+            constant: self.number(),
+            priority_doubles: self.number(),
+            work: self.number(),
+            load: self.number(),
+            cached: self.number(),
+            used: self.number(),
+            quota: self.0.chance(0.3).then(|| Quota { work: self.number(), per: self.limit() }),
+        }
+    }
+
+    fn claim(&mut self) -> Claim {
+        let scan = self.0.chance(0.5).then(|| Scan {
+            reach: self.0.chance(0.7).then(|| self.limit()),
+            duration: self.0.chance(0.7).then(|| self.limit()),
+            segments: self.some(&[0, u32::MAX]),
+            segment_range: self.0.chance(0.7).then(|| self.limit()),
+        });
+        let user = UserId(self.one_of(&[0, 1, u64::MAX]));
+        Claim { user, priority: self.some(&[i32::MIN, -1, 0, i32::MAX]), scan }
     }
 
     fn spec(&mut self) -> Spec {
@@ -97,17 +202,8 @@ impl Nonsense {
                 let class = ClassId(self.one_of(&[0, 1, 2, 5, u32::MAX]));
                 let slo = self.0.chance(0.5).then(|| self.limit());
                 let fingerprint = Fingerprint(0);
-                let traits = self.traits();
-                Event::Arrived(Query {
-                    id: query,
-                    session,
-                    fingerprint,
-                    kind: Kind::Select,
-                    class,
-                    slo,
-                    claim: Claim::default(),
-                    traits,
-                })
+                let (claim, traits) = (self.claim(), self.traits());
+                Event::Arrived(Query { id: query, session, fingerprint, kind: Kind::Select, class, slo, claim, traits })
             }
             10..=12 => Event::Bounced { query, cluster },
             13..=20 => Event::Finished { query, outcome: self.outcome(), pinned: self.0.chance(0.3) },

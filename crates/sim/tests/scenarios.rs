@@ -17,7 +17,7 @@ fn everything_that_must_hold_holds_in_thousands_of_random_scenarios() {
 }
 
 /// Every kind of event, command, reason and end.
-const KINDS: [&str; 64] = [
+const KINDS: [&str; 68] = [
     "Abandon: ClusterLost",
     "Abandon: DrainEnded",
     "Abandon: WillNotStop",
@@ -66,6 +66,10 @@ const KINDS: [&str; 64] = [
     "StudyDone",
     "Woke",
     "cancelled",
+    "cap: cancelled",
+    "cap: cannot be had back",
+    "cap: counts as another",
+    "cap: had back",
     "failed",
     "finished",
     "lost",

@@ -9,6 +9,8 @@ use crate::id::{ClassId, LaneId};
 pub(crate) struct Ticket {
     pub(crate) class: ClassId,
     pub(crate) lane: LaneId,
+    /// The priority that it has there: where the rules change, its lane follows from that.
+    pub(crate) priority: i32,
 }
 
 /// How many tickets are out.

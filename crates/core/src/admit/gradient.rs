@@ -77,6 +77,9 @@ impl Gradient {
         }
         let gradient = (rules.tolerance * self.usual / self.lately).clamp(0.5, 1.0);
         let wanted = self.limit * gradient + self.limit.sqrt();
+        if !wanted.is_finite() {
+            return;
+        }
         let (least, most) = (f64::from(rules.least.clamp(1, slots.max(1))), f64::from(slots.max(1)));
         self.limit = (self.limit + SMOOTHING * (wanted - self.limit)).clamp(least, most);
     }
@@ -117,6 +120,7 @@ mod tests {
         assert_eq!(Gradient::new(0).limit(RULES, 0), 1);
         gradient.note(RULES, 64, f64::NAN, 64);
         gradient.note(RULES, 64, -1.0, 64);
+        gradient.note(Adaptive { tolerance: f64::NAN, ..RULES }, 64, 1.0, 64);
         assert!((3..=64).contains(&gradient.limit(RULES, 64)));
     }
 

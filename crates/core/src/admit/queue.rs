@@ -164,6 +164,11 @@ impl Queues {
         }
     }
 
+    /// True if a class may run no more.
+    pub(crate) fn is_blocked(&self, class: ClassId) -> bool {
+        self.blocked.contains(&class)
+    }
+
     /// Changes the waiting queries of one user and puts everything above into its new order. Without `since`, nothing happens
     /// where nobody waits.
     fn touch(

@@ -72,6 +72,18 @@ impl Account {
         self.used = (self.used(now, half_life) + work).max(0.0);
         self.at = self.at.max(now);
     }
+
+    /// Takes over what another has used.
+    fn join(&mut self, now: Time, half_life: Span, other: Account) {
+        if *self == Account::default() {
+            *self = other;
+            return;
+        }
+        self.charge(now, half_life, other.used(now, half_life));
+        self.each = self.each.max(other.each);
+        self.quota_since = self.quota_since.max(other.quota_since);
+        self.quota_used += other.quota_used;
+    }
 }
 
 impl Accounts {
@@ -130,11 +142,15 @@ impl Accounts {
         }
     }
 
-    /// Classes have other numbers from now on.
-    pub(crate) fn renumber(&mut self, renumbered: impl Fn(ClassId) -> ClassId) {
-        self.classes = self.classes.iter().map(|(class, account)| (renumbered(*class), *account)).collect();
-        self.users =
-            self.users.iter().map(|((class, user), account)| ((renumbered(*class), *user), *account)).collect();
+    /// Classes have other numbers from now on; several may have become one.
+    pub(crate) fn renumber(&mut self, now: Time, half_life: Span, renumbered: impl Fn(ClassId) -> ClassId) {
+        let (classes, users) = (std::mem::take(&mut self.classes), std::mem::take(&mut self.users));
+        for (class, account) in classes {
+            self.classes.entry(renumbered(class)).or_default().join(now, half_life, account);
+        }
+        for ((class, user), account) in users {
+            self.users.entry((renumbered(class), user)).or_default().join(now, half_life, account);
+        }
     }
 
     pub(crate) fn known(&self) -> usize {
@@ -191,6 +207,18 @@ mod tests {
         accounts.charge(at(1), HOUR, ANN, 11.0);
         assert!(accounts.over_quota(at(1), ANN, quota));
         assert!(!accounts.over_quota(at(2), ANN, quota));
+    }
+
+    #[test]
+    fn classes_that_become_one_have_used_what_they_used_together() {
+        let mut accounts = Accounts::default();
+        accounts.charge(at(1), HOUR, (ClassId(1), UserId(1)), 16.0);
+        accounts.charge(at(2), HOUR, (ClassId(2), UserId(1)), 8.0);
+        accounts.charge(at(2), HOUR, (ClassId(3), UserId(1)), 5.0);
+        accounts.renumber(at(2), HOUR, |class| if class == ClassId(3) { ClassId(2) } else { ClassId(1) });
+        assert_eq!(accounts.users[&ANN].used(at(2), HOUR), 16.0);
+        assert_eq!(accounts.classes[&ClassId(1)].used(at(2), HOUR), 16.0);
+        assert_eq!(accounts.users[&(ClassId(2), UserId(1))].used(at(2), HOUR), 5.0);
     }
 
     #[test]

@@ -9,33 +9,33 @@
 //!
 //! A *ticket* is what a query counts as while it runs. A session that keeps its cluster keeps the ticket with it, so that limits
 //! hold for what transactions hold. Tickets are given here and nowhere else, and come back on the one way out,
-//! [`Dispatcher::leave_seat`].
+//! [`Dispatcher::leave_seat`]. What is told to those that wait, and who is refused, is in [`standing`]; how a query comes into
+//! another class or lane later on is in [`moving`].
 
-use std::collections::BTreeMap;
+mod moving;
+mod standing;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Dispatcher, Due, Live, LiveState};
 use crate::admit::counts::Ticket;
-use crate::admit::queue::{Order, Scoring, Spot, Waiter};
-use crate::admit::terms::{Forecast, Terms, Then};
+use crate::admit::queue::{Order, Queues, Scoring, Spot, Waiter};
+use crate::admit::terms::{Forecast, Terms};
 use crate::admit::usage::{LEAST, log2};
 use crate::class;
 use crate::cluster::{Cluster, Phase, Seat};
-use crate::event::{Command, Full, Refusal};
 use crate::id::{ClassId, ClusterId, LaneId, QueryId, UserId};
 use crate::query::{Query, Status};
-use crate::statement::Kind;
 use crate::time::{Span, Time};
+
+pub(crate) use standing::Pace;
+pub use standing::{Queued, WaitsFor};
 
 /// log₂ of what a query weighs less whose user has used up its quota: a thousandth.
 const OVER_QUOTA: f64 = 10.0;
 
 /// No weight is further from 1 than 2 to this.
 const MOST_WEIGHT: f64 = 1_000.0;
-
-/// Over how long it is known how many queries of a lane end: half of what counts is newer than this.
-const RATE_HALF_LIFE: Span = Span::from_secs(60);
 
 /// What admission knows of a live query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,79 +50,19 @@ pub(crate) struct Admission {
     charged: f64,
     /// How many ran on its cluster when it was placed, itself included.
     beside: u32,
+    /// Since when it waits, if that is not since its arrival: it ran, and was taken off its cluster to wait in another class.
+    pub(crate) waits_since: Option<Time>,
+    /// It was told to stop since it had run for as long as its class allows.
+    pub(crate) cut_short: bool,
     /// When it has run for as long as it may.
     pub(crate) cap_at: Option<Time>,
     /// The class that it waits in if its cluster gives it back.
     moves_to: Option<ClassId>,
 }
 
-/// How many queries of a lane have ended lately.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Pace {
-    ended: f64,
-    at: Time,
-}
-
-impl Pace {
-    fn note(&mut self, now: Time) {
-        self.ended = self.lately(now) + 1.0;
-        self.at = now;
-    }
-
-    fn lately(&self, now: Time) -> f64 {
-        let past = now.since(self.at).secs_f64() / RATE_HALF_LIFE.secs_f64();
-        self.ended * crate::math::pow(0.5, past)
-    }
-
-    /// How long it takes until so many have ended; None if none has lately.
-    fn until(&self, now: Time, queries: usize) -> Option<Span> {
-        let a_second = self.lately(now) * std::f64::consts::LN_2 / RATE_HALF_LIFE.secs_f64();
-        (self.lately(now) > 0.5).then(|| Span::from_secs_f64(queries as f64 / a_second))
-    }
-}
-
-/// Why a query waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WaitsFor {
-    /// As many of its class run as may.
-    Class,
-    /// As many of its lane run as may.
-    Lane,
-    /// As many run in all as may.
-    Gateway,
-    /// No cluster has room for it.
-    Cluster,
-    /// Others come before it.
-    Turn,
-}
-
-impl WaitsFor {
-    /// The name that views use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            WaitsFor::Class => "class",
-            WaitsFor::Lane => "lane",
-            WaitsFor::Gateway => "gateway",
-            WaitsFor::Cluster => "cluster",
-            WaitsFor::Turn => "turn",
-        }
-    }
-}
-
-/// Where a query that waits stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queued {
-    /// Why it waits.
-    pub because: WaitsFor,
-    /// How many of its lane come before it: at most, where turns are fair.
-    pub ahead: u32,
-    /// How long that takes at the pace of the last minutes; None if nothing of its lane has ended lately.
-    pub expected: Option<Span>,
-}
-
 impl Dispatcher {
     /// What keys of the queues are made from.
-    fn scored<R>(&mut self, act: impl FnOnce(&mut crate::admit::queue::Queues, Scoring<'_>) -> R) -> R {
+    fn scored<R>(&mut self, act: impl FnOnce(&mut Queues, Scoring<'_>) -> R) -> R {
         let scoring = Scoring {
             order: self.policy.order,
             half_life: self.policy.half_life,
@@ -211,6 +151,7 @@ impl Dispatcher {
             self.foreseen.entry(live.query.fingerprint).or_default().insert(id);
         }
         self.scored(|queues, scoring| queues.push(spot, waiter, scoring));
+        self.follow_pace(spot.lane);
     }
 
     /// Takes a query out of the queue that it waits in.
@@ -225,16 +166,17 @@ impl Dispatcher {
         }
         self.again.remove(&spot.seq);
         self.scored(|queues, scoring| queues.remove(spot, scoring));
+        self.follow_pace(spot.lane);
     }
 
-    /// Until when a query may wait.
+    /// Until when a query may wait that begins to now.
     pub(super) fn may_wait_until(&self, id: QueryId) -> Time {
         let Some(live) = self.live.get(&id) else { return self.now };
         let by_class = self.terms(live.query.class).and_then(|terms| terms.queue_timeout);
         let by_lane = self.policy.lanes.get(live.admission.lane).and_then(|lane| lane.queue_timeout);
         let waits = live.query.class != class::CONTROL;
         let own = if waits { by_class.or(by_lane) } else { None };
-        live.arrived + own.unwrap_or(self.policy.wait_limit)
+        live.admission.waits_since.unwrap_or(live.arrived) + own.unwrap_or(self.policy.wait_limit)
     }
 
     /// How many may run at once in all: as the policy says, or as ready clusters have slots.
@@ -257,7 +199,7 @@ impl Dispatcher {
         self.policy.max_running.is_some_and(|most| self.counts.total() >= most)
     }
 
-    fn is_class_full(&self, class: ClassId) -> bool {
+    pub(crate) fn is_class_full(&self, class: ClassId) -> bool {
         self.terms(class).and_then(|terms| terms.max_running).is_some_and(|most| self.counts.class(class) >= most)
     }
 
@@ -306,25 +248,30 @@ impl Dispatcher {
     /// A query is placed on a cluster: it counts from now on.
     pub(super) fn gets_ticket(&mut self, id: QueryId, on: ClusterId, kept: Option<Ticket>) {
         let Some(live) = self.live.get(&id) else { return };
-        let (class, lane) = (live.query.class, live.admission.lane);
+        let (class, lane, priority) = (live.query.class, live.admission.lane, live.admission.priority);
         let ticket = match kept {
             Some(ticket) => Some(ticket),
             None if class == class::CONTROL => None,
-            None => Some(Ticket { class, lane }),
+            None => Some(Ticket { class, lane, priority }),
         };
         if let Some(ticket) = ticket.filter(|_| kept.is_none()) {
             self.counts.enter(ticket);
             self.block_if_full(ticket.class);
         }
         let beside = self.clusters.get(&on).map_or(1, |cluster| cluster.taken(Seat::Slot).max(1));
-        let runtime = self.terms(class).and_then(|terms| terms.cap.as_ref()).map(|cap| cap.runtime);
-        let cap_at = runtime.filter(|_| kept.is_none() && ticket.is_some()).map(|runtime| self.now + runtime);
+        // Each query of a transaction may run for as long as what it counts as.
+        let cap_at = ticket.and_then(|ticket| self.cap_of(ticket.class)).map(|runtime| self.now + runtime);
         self.timers.extend(cap_at.map(|at| (at, Due::RuntimeCap(id))));
         if let Some(live) = self.live.get_mut(&id) {
             let admission = &mut live.admission;
             (admission.ticket, admission.beside, admission.cap_at) = (ticket, beside, cap_at);
         }
         self.charge_beforehand(id, on);
+    }
+
+    /// How long one of a class may run.
+    fn cap_of(&self, class: ClassId) -> Option<Span> {
+        self.terms(class).and_then(|terms| terms.cap.as_ref()).map(|cap| cap.runtime)
     }
 
     /// A ticket comes back.
@@ -336,6 +283,13 @@ impl Dispatcher {
     fn block_if_full(&mut self, class: ClassId) {
         let full = self.is_class_full(class);
         self.queues.block(class, full);
+    }
+
+    /// The rules are there: classes of which none may run are left out from the start.
+    pub(super) fn block_all_full(&mut self) {
+        for class in 0..self.policy.classes.len() as u32 {
+            self.block_if_full(ClassId(class));
+        }
     }
 
     /// Charges a query's user with what it is expected to be; a correction follows when it ends.
@@ -359,8 +313,9 @@ impl Dispatcher {
         self.scored(|queues, scoring| queues.rescore(who.0, who.1, scoring));
     }
 
-    /// A query leaves its cluster: what it was follows from how long it ran and how many shared the cluster with it.
-    pub(super) fn settle_account(&mut self, id: QueryId) {
+    /// A query leaves its cluster: what it was follows from how long it ran and how many shared the cluster with it. Only one that
+    /// came to its end says what such queries take.
+    pub(super) fn settle_account(&mut self, id: QueryId, finished: bool) {
         let Some(live) = self.live.get_mut(&id) else { return };
         if let Some(at) = live.admission.cap_at.take() {
             self.timers.remove(&(at, Due::RuntimeCap(id)));
@@ -372,7 +327,7 @@ impl Dispatcher {
         let alone = live.expected.and_then(|expected| expected.predicted()).map(|predicted| predicted.isolated);
         let Some(cluster) = self.clusters.get_mut(&cluster).filter(|_| ticket.is_some()) else { return };
         let by_now = cluster.taken(Seat::Slot).max(1);
-        if let Some(rules) = self.policy.adaptive {
+        if let Some(rules) = self.policy.adaptive.filter(|_| finished) {
             let slowed = alone.map_or(took, |alone| took / alone.secs_f64().max(1e-3));
             cluster.gradient.note(rules, cluster.spec.slots, slowed, by_now);
         }
@@ -381,7 +336,9 @@ impl Dispatcher {
         }
         let shared = f64::from(beside + by_now) / 2.0;
         let work = took * f64::from(cluster.spec.units.0) / shared;
-        self.accounts.took(who.0, work);
+        if finished {
+            self.accounts.took(who.0, work);
+        }
         self.charge(who, work - charged);
     }
 
@@ -395,271 +352,24 @@ impl Dispatcher {
             self.warm.put(traits.text, self.now, cluster);
         }
         self.move_lanes(live.query.fingerprint);
-        let (now, at) = (self.now, live.admission.lane.0 as usize);
+        let now = self.now;
+        self.pace(live.admission.lane).note(now);
+    }
+
+    /// How fast a lane gets on. Their number is small: the policy bounds it.
+    fn pace(&mut self, lane: LaneId) -> &mut Pace {
+        let at = lane.0 as usize;
         if self.paces.len() <= at {
             self.paces.resize(at + 1, Pace::default());
         }
-        self.paces[at].note(now);
+        &mut self.paces[at]
     }
 
-    /// How long it takes until so many queries of a lane have had their turn.
-    pub(crate) fn expected_wait(&self, lane: LaneId, ahead: u32) -> Option<Span> {
-        self.paces.get(lane.0 as usize)?.until(self.now, ahead as usize + 1)
-    }
-
-    /// How many of its lane come before one that waits, where it has come just now: at most, where turns are fair.
-    pub(super) fn ahead_of_newest(&self, id: QueryId) -> u32 {
-        let Some(spot) = self.spot(id) else { return 0 };
-        let others = self.queues.lane_len(spot.lane).saturating_sub(1);
-        let (own, users) = self.queues.user_len(spot);
-        match self.policy.order {
-            Order::Fair => others.min((own * users).saturating_sub(1)) as u32,
-            Order::Fifo => others as u32,
-        }
-    }
-
-    /// Where a query stands that has come just now; None if it does not wait.
-    pub fn queued(&self, id: QueryId) -> Option<Queued> {
-        self.live.get(&id).filter(|live| matches!(live.state, LiveState::Waiting { .. }))?;
-        let lane = self.live.get(&id).map(|live| live.admission.lane).unwrap_or_default();
-        let ahead = match self.live.get(&id).is_some_and(|live| live.query.class == class::CONTROL) {
-            true => self.control.len().saturating_sub(1) as u32,
-            false => self.ahead_of_newest(id),
-        };
-        let because = self.waits_for(id).unwrap_or(WaitsFor::Cluster);
-        Some(Queued { because, ahead, expected: self.expected_wait(lane, ahead) })
-    }
-
-    /// Where every query stands that waits.
-    pub(crate) fn queued_all(&self) -> BTreeMap<QueryId, Queued> {
-        let mut all = BTreeMap::new();
-        let mut put = |id, lane, ahead| {
-            let because = self.waits_for(id).unwrap_or(WaitsFor::Cluster);
-            all.insert(id, Queued { because, ahead, expected: self.expected_wait(lane, ahead) });
-        };
-        for (ahead, id) in self.control.values().chain(self.again.values()).enumerate() {
-            put(*id, LaneId::default(), ahead as u32);
-        }
-        let mut places: Vec<(Spot, QueryId)> = self.queues.iter().collect();
-        if self.policy.order == Order::Fifo {
-            places.sort_by_key(|(spot, _)| (spot.lane, spot.seq));
-        }
-        let (mut before, mut in_group) = (None, 0);
-        for (spot, id) in places {
-            let group = match self.policy.order {
-                Order::Fifo => (spot.lane, None),
-                Order::Fair => (spot.lane, Some((spot.class, spot.user))),
-            };
-            in_group = if before == Some(group) { in_group + 1 } else { 0 };
-            before = Some(group);
-            let ahead = match self.policy.order {
-                Order::Fifo => in_group,
-                Order::Fair => {
-                    let users = self.queues.user_len(spot).1;
-                    self.queues.lane_len(spot.lane).min((in_group + 1) * users).saturating_sub(1)
-                }
-            };
-            put(id, spot.lane, ahead as u32);
-        }
-        all
-    }
-
-    /// Why a waiting query does.
-    pub(crate) fn waits_for(&self, id: QueryId) -> Option<WaitsFor> {
-        let live = self.live.get(&id)?;
-        let (class, lane, total) = (live.query.class, live.admission.lane, self.total());
-        let any_room = self.clusters.values().any(|cluster| self.has_room(cluster, Seat::Slot));
-        Some(if class == class::CONTROL {
-            WaitsFor::Cluster
-        } else if self.is_class_full(class) {
-            WaitsFor::Class
-        } else if self.counts.lane(lane) >= self.policy.lanes.limit(lane, total) {
-            WaitsFor::Lane
-        } else if self.is_gateway_full() {
-            WaitsFor::Gateway
-        } else if any_room && !self.again.contains_key(&live.seq) {
-            WaitsFor::Turn
-        } else {
-            WaitsFor::Cluster
-        })
-    }
-
-    /// Refuses a query that has come and waits, if it may not; or, where turns are fair, the newest of someone of whom more wait.
-    pub(super) fn refuse_what_is_too_much(&mut self, id: QueryId, commands: &mut Vec<Command>) {
-        let Some((because, among)) = self.too_much(id) else { return };
-        let own = self.spot(id).map_or(0, |spot| self.queues.user_len(spot).0);
-        let longest = match self.policy.order {
-            Order::Fifo => None,
-            Order::Fair => self.queues.longest(|lane, class| match among {
-                Full::Class(full) => class == full,
-                Full::Lane(full) => lane == full,
-                Full::Gateway => true,
-            }),
-        };
-        match longest.filter(|(len, ..)| *len > own) {
-            Some((_, _, newest)) => self.refuse(newest, because, commands),
-            None => self.refuse(id, because, commands),
-        }
-    }
-
-    /// What is full with this one, if anything is.
-    fn too_much(&self, id: QueryId) -> Option<(Refusal, Full)> {
-        let spot = self.spot(id)?;
-        let waiting = self.queues.len() + self.again.len();
-        let of_class = self.terms(spot.class).and_then(|terms| terms.max_queued);
-        let of_lane = self.policy.lanes.get(spot.lane).and_then(|lane| lane.max_queued);
-        let full = |full: Full, limit: u32| {
-            let wait = self.expected_wait(spot.lane, self.ahead_of_newest(id));
-            Some((Refusal::Full { of: full, lane: spot.lane, limit, wait }, full))
-        };
-        match (of_class, of_lane) {
-            (Some(limit), _) if self.queues.class_len(spot.class) > limit as usize => {
-                full(Full::Class(spot.class), limit)
-            }
-            (_, Some(limit)) if self.queues.lane_len(spot.lane) > limit as usize => full(Full::Lane(spot.lane), limit),
-            _ if waiting > self.policy.max_waiting as usize => full(Full::Gateway, self.policy.max_waiting),
-            _ => None,
-        }
-    }
-
-    /// Refuses a query that waits and would be late anyway, if its class wants that.
-    pub(super) fn refuse_if_late_anyway(&mut self, id: QueryId, commands: &mut Vec<Command>) {
-        let Some(live) = self.live.get(&id) else { return };
-        let wants = self.terms(live.query.class).is_some_and(|terms| terms.refuse_late);
-        let (Some(slo), true, lane) = (live.query.slo, wants, live.admission.lane) else { return };
-        let query = live.query.clone();
-        let Some(wait) = self.expected_wait(lane, self.ahead_of_newest(id)) else { return };
-        let takes = self.forecast(&query).map_or(Span::ZERO, |forecast| forecast.latency);
-        if wait + takes > slo {
-            self.refuse(id, Refusal::TooLate { lane, wait, takes, slo }, commands);
-        }
-    }
-
-    /// Queries of a shape have turned out to be lighter or heavier than was thought: those that wait move to the lane that they
-    /// would be in if they came now.
-    pub(super) fn move_lanes(&mut self, shape: crate::fingerprint::Fingerprint) {
-        let Some(waiting) = self.foreseen.get(&shape).cloned() else { return };
-        for id in waiting {
-            let Some(query) = self.live.get(&id).map(|live| live.query.clone()) else { continue };
-            let found = self.admission(&query);
-            let Some(live) = self.live.get(&id) else { continue };
-            let same = (live.admission.priority, live.admission.lane) == (found.priority, found.lane);
-            if same || self.again.contains_key(&live.seq) {
-                continue;
-            }
-            self.unqueue(id);
-            if let Some(live) = self.live.get_mut(&id) {
-                live.admission = found;
-            }
-            self.queue(id);
-        }
-    }
-
-    /// A query has run for as long as its class allows.
-    pub(super) fn ran_too_long(&mut self, id: QueryId, commands: &mut Vec<Command>) {
-        let Some(live) = self.live.get_mut(&id) else { return };
-        live.admission.cap_at = None;
-        let (class, session, kind) = (live.query.class, live.query.session, live.query.kind);
-        let counts_as = live.admission.ticket.map_or(class, |ticket| ticket.class);
-        let LiveState::Running { cluster, cancel: None, .. } = live.state else { return };
-        let then = self.terms(counts_as).and_then(|terms| terms.cap.as_ref()).map(|cap| cap.then.clone());
-        let named = |name: &str| class::find(&self.policy.classes, name).filter(|found| *found != class::CONTROL);
-        match then {
-            None => {}
-            Some(Then::Cancel) => self.cancel(id, commands),
-            Some(Then::Cascade(name)) => {
-                if let Some(to) = named(&name) {
-                    self.cascade(id, to);
-                }
-            }
-            Some(Then::Resubmit(name)) => {
-                let Some(to) = named(&name) else { return };
-                self.cascade(id, to);
-                let pinned = self.sessions.get(&session).is_some_and(|hold| hold.pin.is_some());
-                let elsewhere = self
-                    .clusters
-                    .values()
-                    .any(|other| other.id != cluster && matches!(other.phase, Phase::Ready | Phase::Starting));
-                if kind == Kind::Select && !pinned && elsewhere {
-                    if let Some(live) = self.live.get_mut(&id) {
-                        live.admission.moves_to = Some(to);
-                    }
-                    commands.push(Command::Recall { query: id, cluster });
-                }
-            }
-        }
-    }
-
-    /// A running query counts as one of another class from now on, however many of that run; and may run for as long as that one
-    /// says.
-    fn cascade(&mut self, id: QueryId, to: ClassId) {
-        let (Some(live), Some(terms)) = (self.live.get(&id), self.terms(to)) else { return };
-        let LiveState::Running { placed, .. } = live.state else { return };
-        let Some(before) = live.admission.ticket else { return };
-        let lane = self.policy.lanes.lane_of(terms, live.admission.priority.min(terms.priority));
-        let cap_at = terms.cap.as_ref().map(|cap| placed + cap.runtime).filter(|at| *at > self.now);
-        let ticket = Ticket { class: to, lane };
-        self.takes_ticket(before);
-        self.counts.enter(ticket);
-        self.block_if_full(to);
-        self.timers.extend(cap_at.map(|at| (at, Due::RuntimeCap(id))));
-        if let Some(live) = self.live.get_mut(&id) {
-            (live.admission.ticket, live.admission.cap_at) = (Some(ticket), cap_at);
-        }
-    }
-
-    /// A query comes back from its cluster and waits again: in another class, if it was to move.
-    pub(super) fn moved(&mut self, id: QueryId) {
-        let Some(to) = self.live.get_mut(&id).and_then(|live| live.admission.moves_to.take()) else { return };
-        let Some(mut query) = self.live.get(&id).map(|live| live.query.clone()) else { return };
-        query.class = to;
-        let admission = self.admission(&query);
-        if let Some(live) = self.live.get_mut(&id) {
-            (live.query.class, live.admission) = (to, admission);
-        }
-    }
-
-    /// The rules are others: all that wait are queued anew, and what runs counts as what it would be now.
-    pub(super) fn readmit(&mut self, renumbered: impl Fn(ClassId) -> ClassId) {
-        let waiting: Vec<QueryId> = self.queues.iter().map(|(_, query)| query).collect();
-        (self.queues, self.counts) = Default::default();
-        self.foreseen.clear();
-        self.accounts.renumber(&renumbered);
-        let lanes = self.policy.lanes.ids().count();
-        self.paces.truncate(lanes);
-        for id in self.live.keys().copied().collect::<Vec<_>>() {
-            let Some(query) = self.live.get(&id).map(|live| live.query.clone()) else { continue };
-            let found = self.admission(&query);
-            let Some(live) = self.live.get_mut(&id) else { continue };
-            let kept = &live.admission;
-            let ticket = kept.ticket.map(|ticket| Ticket { class: renumbered(ticket.class), lane: found.lane });
-            let moves_to = kept.moves_to.map(&renumbered);
-            let (charged, beside, cap_at) = (kept.charged, kept.beside, kept.cap_at);
-            live.admission = Admission { ticket, charged, beside, cap_at, moves_to, ..found };
-            self.counts_again(ticket);
-        }
-        let sessions: Vec<_> = self.sessions.keys().copied().collect();
-        for session in sessions {
-            let Some(pin) = self.sessions.get_mut(&session).and_then(|hold| hold.pin.as_mut()) else { continue };
-            let Some(before) = pin.ticket else { continue };
-            let class = renumbered(before.class);
-            let classes = &self.policy.classes;
-            let lane = classes
-                .get(class.0 as usize)
-                .map_or_else(Default::default, |class| self.policy.lanes.lane_of(&class.terms, class.terms.priority));
-            let ticket = Ticket { class, lane };
-            pin.ticket = Some(ticket);
-            self.counts_again(Some(ticket));
-        }
-        waiting.into_iter().for_each(|id| self.queue(id));
-        for class in 0..self.policy.classes.len() as u32 {
-            self.block_if_full(ClassId(class));
-        }
-    }
-
-    fn counts_again(&mut self, ticket: Option<Ticket>) {
-        if let Some(ticket) = ticket {
-            self.counts.enter(ticket);
-        }
+    fn follow_pace(&mut self, lane: LaneId) {
+        let (now, waiting) = (self.now, self.queues.lane_len(lane) > 0);
+        self.pace(lane).follow(now, waiting);
     }
 }
+
+#[cfg(test)]
+mod tests;

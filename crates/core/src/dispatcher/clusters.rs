@@ -134,7 +134,7 @@ impl Dispatcher {
                     matches!(live.state, LiveState::Running { placed, cancel: None, .. } if placed > since);
                 let hold = self.sessions.get(&live.query.session).filter(|hold| hold.query == Some(*query));
                 let is_free = hold.is_some_and(|hold| hold.pin.is_none());
-                placed_since && is_free && live.arrived + self.policy.wait_limit > self.now
+                placed_since && is_free && self.may_wait_until(*query) > self.now
             })
         };
         cluster.running.keys().copied().filter(may_go).collect()
@@ -171,7 +171,7 @@ impl Dispatcher {
         for query in running {
             let state = self.live.get(&query).map(|live| live.state.clone());
             let cancelled = matches!(state, Some(LiveState::Running { cancel: Some(_), .. }));
-            self.leave_seat(query, None);
+            self.leave_seat(query, None, false);
             commands.push(Command::Abandon { query, because });
             self.end_lost(query, cancelled, commands);
         }

@@ -192,7 +192,7 @@ pub struct Retired {
 impl Dispatcher {
     /// A dispatcher without clusters, whose chance comes from `seed`.
     pub fn new(seed: u64, policy: Policy) -> Dispatcher {
-        Dispatcher {
+        let mut dispatcher = Dispatcher {
             now: Time::ZERO,
             router: Router::new(Rng::stream(seed, Stream::Routing)),
             trial: Trial::new(Rng::stream(seed, Stream::Trial)),
@@ -222,7 +222,9 @@ impl Dispatcher {
             next_cluster: 0,
             next_seq: 0,
             senseless: 0,
-        }
+        };
+        dispatcher.block_all_full();
+        dispatcher
     }
 
     /// Takes in what happened at `now` and appends what is to be done. Timers that are due fire first. A `now` that is
@@ -292,7 +294,8 @@ impl Dispatcher {
     }
 
     /// Puts new rules in force. Classes are matched by name, so that what is live keeps its class and its counts; a
-    /// class that is no more becomes `default`.
+    /// class that is no more becomes `default`. What waits already may wait for as long as it was told when it came, and
+    /// is not refused because fewer may.
     fn adopt(&mut self, policy: Policy) {
         let renumbered: Vec<ClassId> = self
             .policy
@@ -320,6 +323,9 @@ impl Dispatcher {
         let tried = |policy: &Policy| (policy.routing_mode.watches(), policy.routing, policy.baseline, policy.counting);
         if tried(&policy) != tried(&self.policy) {
             self.trial.verdicts = Verdicts::default();
+        }
+        if policy.lanes != self.policy.lanes {
+            self.paces.clear();
         }
         (self.tallies, self.policy) = (tallies, policy);
         ids.iter().for_each(|id| self.set_phase_limit(*id));

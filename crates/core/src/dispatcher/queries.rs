@@ -98,8 +98,9 @@ impl Dispatcher {
             let because = if tried == 0 { Refusal::NoCluster } else { Refusal::NoClusterCouldRun { tried } };
             self.refuse(id, because, commands);
         } else if seat == Seat::Slot {
-            self.refuse_what_is_too_much(id, commands);
+            // One that goes anyway takes nobody's place.
             self.refuse_if_late_anyway(id, commands);
+            self.refuse_what_is_too_much(id, commands);
         } else if self.control.len() > limit as usize {
             self.refuse(id, Refusal::Full { of: Full::Gateway, lane: OPEN, limit, wait: None }, commands);
         }
@@ -242,7 +243,7 @@ impl Dispatcher {
         let Some((session, seat, cancelled)) = self.running_on(id, from) else { return self.makes_no_sense() };
         let hold = self.sessions.get(&session).filter(|hold| hold.query == Some(id));
         let pinned = hold.is_some_and(|hold| hold.pin.is_some());
-        self.leave_seat(id, None);
+        self.leave_seat(id, None, false);
         self.forget_expected(id, from);
         if cancelled {
             self.refuse(id, Refusal::Cancelled, commands);
@@ -294,14 +295,15 @@ impl Dispatcher {
             Outcome::Lost => (Status::Lost, Traces::default()),
         };
         let session = self.live.get(&id).map(|live| live.query.session);
-        self.leave_seat(id, session.filter(|_| pinned && outcome != Outcome::Lost));
+        self.leave_seat(id, session.filter(|_| pinned && outcome != Outcome::Lost), status == Status::Finished);
         self.end(id, status, traces, commands);
         self.stop_if_drained(cluster, commands);
     }
 
-    /// Frees the seat of a running query, or leaves it to its session, which then holds the cluster.
-    pub(super) fn leave_seat(&mut self, id: QueryId, pinned_by: Option<SessionId>) {
-        self.settle_account(id);
+    /// Frees the seat of a running query, which may have come to its end, or leaves it to its session, which then holds the
+    /// cluster.
+    pub(super) fn leave_seat(&mut self, id: QueryId, pinned_by: Option<SessionId>, finished: bool) {
+        self.settle_account(id, finished);
         let Some(live) = self.live.get_mut(&id) else { return };
         let LiveState::Running { cluster: on, cancel, .. } = live.state else { return };
         let (session, ticket) = (live.query.session, live.admission.ticket.take());
@@ -369,7 +371,7 @@ impl Dispatcher {
             Some(cluster) => cluster.stuck.insert(id),
             None => false,
         };
-        self.leave_seat(id, None);
+        self.leave_seat(id, None, false);
         self.end(id, Status::Cancelled, Traces::default(), commands);
         if killable {
             self.replace(on, commands);
@@ -452,8 +454,12 @@ impl Dispatcher {
                 (self.clusters.get(&cluster).map(|cluster| (cluster.id, cluster.spec.units)), Some(placed))
             }
         };
-        let counts = live.query.class != class::CONTROL;
-        let late = violated(status, self.now.since(live.arrived), live.query.slo.filter(|_| counts));
+        let slo = live.query.slo.filter(|_| live.query.class != class::CONTROL);
+        // That its class cut it short is no choice of its client.
+        let late = match status {
+            Status::Cancelled if live.admission.cut_short => slo.map(|_| true),
+            _ => violated(status, self.now.since(live.arrived), slo),
+        };
         if let Some(tally) = self.tallies.get_mut(live.query.class.0 as usize) {
             tally.count(status, late);
         }

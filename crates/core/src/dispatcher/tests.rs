@@ -13,14 +13,14 @@ use crate::query::{SqlState, Status};
 use crate::statement::Kind;
 
 /// A dispatcher with its clock, which checks its invariants after every event.
-struct Bench {
-    dispatcher: Dispatcher,
+pub(super) struct Bench {
+    pub(super) dispatcher: Dispatcher,
     now: Time,
 }
 
 impl Bench {
     /// One ready cluster with that many slots.
-    fn with_slots(slots: u32, policy: Policy) -> Bench {
+    pub(super) fn with_slots(slots: u32, policy: Policy) -> Bench {
         let mut bench = Bench { dispatcher: Dispatcher::new(1, policy), now: Time::ZERO };
         let spec =
             Spec { name: "a".into(), units: Units(1), slots, price: Price::default(), killable: true, offer: None };
@@ -29,30 +29,30 @@ impl Bench {
         bench
     }
 
-    fn does(&mut self, event: Event) -> Vec<Command> {
+    pub(super) fn does(&mut self, event: Event) -> Vec<Command> {
         let mut commands = Vec::new();
         self.dispatcher.handle(self.now, event, &mut commands);
         assert_eq!(crate::check::check(&self.dispatcher), [], "at {}", self.now);
         commands
     }
 
-    fn after(&mut self, span: Span) -> &mut Bench {
+    pub(super) fn after(&mut self, span: Span) -> &mut Bench {
         self.now = self.now + span;
         self
     }
 
     /// Query and session of the same number.
-    fn arrives(&mut self, number: u64) -> Vec<Command> {
+    pub(super) fn arrives(&mut self, number: u64) -> Vec<Command> {
         self.does(Event::Arrived(query(number, number)))
     }
 
-    fn finishes(&mut self, number: u64, pinned: bool) -> Vec<Command> {
+    pub(super) fn finishes(&mut self, number: u64, pinned: bool) -> Vec<Command> {
         let outcome = Outcome::Finished { rows: 1, bytes: 10 };
         self.does(Event::Finished { query: QueryId(number), outcome, pinned })
     }
 }
 
-fn query(id: u64, session: u64) -> Query {
+pub(super) fn query(id: u64, session: u64) -> Query {
     Query {
         id: QueryId(id),
         session: SessionId(session),
@@ -65,11 +65,11 @@ fn query(id: u64, session: u64) -> Query {
     }
 }
 
-fn runs(number: u64, cluster: u32) -> Command {
+pub(super) fn runs(number: u64, cluster: u32) -> Command {
     Command::Run { query: QueryId(number), cluster: ClusterId(cluster) }
 }
 
-fn ends_as(commands: &[Command]) -> Vec<(u64, Status, Option<bool>)> {
+pub(super) fn ends_as(commands: &[Command]) -> Vec<(u64, Status, Option<bool>)> {
     let ended = commands.iter().filter_map(|command| match command {
         Command::Record(ended) => Some((ended.query.id.0, ended.status, ended.violated)),
         _ => None,

@@ -47,16 +47,16 @@ impl Dispatcher {
                 Due::PhaseLimit(cluster) => self.phase_limit(cluster, commands),
                 Due::Shutdown => self.shutdown_limit(commands),
                 Due::Scale => self.scale_tick(),
-                Due::RuntimeCap(query) => self.ran_too_long(query, commands),
+                Due::RuntimeCap(query) => self.ran_too_long(query, at, commands),
             }
         }
     }
 
     fn waited_too_long(&mut self, query: QueryId, commands: &mut Vec<Command>) {
         if let Some(live) = self.live.get(&query)
-            && matches!(live.state, LiveState::Waiting { .. })
+            && let LiveState::Waiting { until } = live.state
         {
-            let limit = self.may_wait_until(query).since(live.arrived);
+            let limit = until.since(live.admission.waits_since.unwrap_or(live.arrived));
             let lane = live.admission.lane;
             let lacked = self.waits_for(query).unwrap_or(WaitsFor::Cluster);
             self.refuse(query, Refusal::WaitedTooLong { limit, lacked, lane }, commands);

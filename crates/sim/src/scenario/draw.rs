@@ -1,6 +1,8 @@
 //! Scenarios out of seeds. Sizes are small, so that there are many; limits are drawn near and at their edges (no
 //! waiting at all, one slot, an idle limit shorter than a think time), since that is where mistakes live.
 
+mod admission;
+
 use punctual_core::billing::Price;
 use punctual_core::class::Class;
 use punctual_core::cluster::Spec;
@@ -20,21 +22,31 @@ use crate::world::Conditions;
 
 /// The scenario of a seed.
 pub fn random(seed: u64) -> Scenario {
-    let (mut dice, mut others) = (Dice(Rng::numbered(seed, SCENARIOS)), Dice(Rng::numbered(seed, SCALING)));
-    let policy = Policy { scaling: scaling(&mut others), ..policy(&mut dice) };
+    let [mut dice, mut others, mut admits] =
+        [SCENARIOS, SCALING, ADMISSION].map(|stream| Dice(Rng::numbered(seed, stream)));
+    let mut policy = Policy { scaling: scaling(&mut others), ..policy(&mut dice) };
     let horizon = dice.span(1.0, 60.0);
     let expected = dice.between(1.0, 120.0);
     let pattern = pattern(&mut dice, expected / horizon.secs_f64(), horizon);
-    let mix = mix(&mut dice, policy.classes.len() as u32, horizon.secs_f64() / expected);
+    let mut mix = mix(&mut dice, policy.classes.len() as u32, horizon.secs_f64() / expected);
     let conditions = conditions(&mut dice);
     let mut script = script(&mut dice, horizon, &policy);
     scale(&mut others, horizon, &policy, &mut script);
+    admission::rules(&mut admits, &mut policy);
+    admission::claims(&mut admits, &mut mix);
+    for (_, event) in &mut script {
+        if let Event::PolicyAdopted(policy) = event {
+            admission::rules(&mut admits, policy);
+        }
+    }
     Scenario { seed, policy, pattern, mix, horizon, conditions, script }
 }
 
-/// The streams that scenarios are drawn from, and what scales in them: beside those that core and the world use.
+/// The streams that scenarios are drawn from, what scales in them, and who is admitted: beside those that core and the world
+/// use.
 const SCENARIOS: u64 = 2 << 32;
 const SCALING: u64 = 4 << 32;
+const ADMISSION: u64 = 5 << 32;
 
 struct Dice(Rng);
 

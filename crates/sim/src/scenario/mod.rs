@@ -2,12 +2,14 @@
 //!
 //! A scenario is a function of its seed: policy, scaling, clusters, workload, delays and faults are all drawn. After every
 //! event the dispatcher's own [`check`] runs, and a [`Watch`] that recomputes from events and commands alone what must
-//! hold for queries, seats, pins and clusters, and for what is decided about the fleet. At the end, every query has ended exactly once, the bill agrees with a
+//! hold for queries, seats, pins and clusters, for who is admitted, and for what is decided about the fleet. At the end, every query has ended exactly once, the bill agrees with a
 //! slow reference, the journal replays to the same commands from its start and from a checkpoint on the way, and the
 //! same scenario once more gives the same commands.
 
+mod admission;
 mod bill;
 mod draw;
+mod ending;
 mod fleet;
 mod many;
 pub mod models;
@@ -163,6 +165,7 @@ fn checked(scenario: &Scenario, record: &mut Recording) -> Result<Report, String
         seen::count_scaled(&mut seen, &scaled);
         record.take(Entry::of(&step), step.dispatcher)?;
         watch.take(step.now, &step.event, step.commands, &scaled)?;
+        seen::count_capped(&mut seen, watch.capped());
         if let Some(broken) = check(step.dispatcher).first() {
             return Err(format!("check: {broken}"));
         }

@@ -6,6 +6,8 @@ use punctual_core::event::{Abandoned, Command, Event, Full, LossCause, Outcome, 
 use punctual_core::mode::Mode;
 use punctual_core::scale::{Act, Because, Scaled};
 
+use super::admission::Capped;
+
 /// How often each kind of event, command and reason occurred, by its name.
 pub type Seen = BTreeMap<&'static str, u64>;
 
@@ -27,6 +29,19 @@ pub(super) fn count(seen: &mut Seen, event: &Event, commands: &[Command]) {
 pub(super) fn count_scaled(seen: &mut Seen, scaled: &[&Scaled]) {
     for scaled in scaled {
         *seen.entry(scaled_name(scaled)).or_default() += 1;
+    }
+}
+
+/// Counts what became of those that had run for as long as they may.
+pub(super) fn count_capped(seen: &mut Seen, capped: impl Iterator<Item = Capped>) {
+    for capped in capped {
+        let name = match capped {
+            Capped::Cancel => "cap: cancelled",
+            Capped::Cascade => "cap: counts as another",
+            Capped::Resubmit { back: true } => "cap: had back",
+            Capped::Resubmit { back: false } => "cap: cannot be had back",
+        };
+        *seen.entry(name).or_default() += 1;
     }
 }
 

@@ -1,7 +1,12 @@
 //! A failing scenario made smaller: what can be left out and it still fails the same way is left out. What remains is
 //! short enough to be read, and to be written down as a story.
 
+use punctual_core::admit::Order;
+use punctual_core::admit::claim::Claim;
+use punctual_core::admit::lanes::Lanes;
+use punctual_core::admit::terms::{Terms, Thresholds, Weight};
 use punctual_core::event::Event;
+use punctual_core::policy::Policy;
 use punctual_core::scale::Scaling;
 use punctual_core::time::Span;
 
@@ -59,6 +64,25 @@ fn simpler(scenario: &Scenario) -> Vec<Scenario> {
     without(&|s| s.policy.scaling = Scaling::default());
     without(&|s| s.policy.scaling.offers.truncate(1));
     without(&|s| s.policy.scaling.most_per_hour = None);
+    without(&|s| plain(&mut s.policy));
+    without(&|s| s.policy.order = Order::Fifo);
+    without(&|s| s.policy.lanes = Lanes::none());
+    without(&|s| (s.policy.max_running, s.policy.adaptive) = (None, None));
+    for index in 0..scenario.policy.classes.len() {
+        without(&|s| s.policy.classes[index].terms = Terms::default());
+        without(&|s| s.policy.classes[index].terms.thresholds = Thresholds::default());
+        without(&|s| s.policy.classes[index].terms.weight = Weight::default());
+    }
+    for index in 0..scenario.mix.shares.len() {
+        without(&|s| (s.mix.shares[index].claim, s.mix.shares[index].users) = (Claim::default(), 1));
+    }
+    for index in 0..scenario.script.len() {
+        without(&|s| {
+            if let Event::PolicyAdopted(policy) = &mut s.script[index].1 {
+                plain(policy);
+            }
+        });
+    }
     without(&|s| s.conditions.start_failures = 0.0);
     without(&|s| s.conditions.life = None);
     without(&|s| s.conditions.bounces = 0.0);
@@ -74,6 +98,12 @@ fn simpler(scenario: &Scenario) -> Vec<Scenario> {
     without(&|s| s.conditions.wakes_late = Span::ZERO);
     without(&|s| s.conditions.cancel = Span::ZERO);
     simpler
+}
+
+/// Leaves out all rules of admission.
+fn plain(policy: &mut Policy) {
+    policy.classes.iter_mut().for_each(|class| class.terms = Terms::default());
+    (policy.order, policy.lanes, policy.max_running, policy.adaptive) = (Order::Fifo, Lanes::none(), None, None);
 }
 
 #[cfg(test)]

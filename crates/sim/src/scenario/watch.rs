@@ -12,68 +12,90 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::class;
 use punctual_core::cluster::{Seat, Spec};
-use punctual_core::event::{Abandoned, Command, Event, Outcome, Refusal};
-use punctual_core::id::{ClusterId, Generation, QueryId, SessionId};
+use punctual_core::event::{Abandoned, Command, Event};
+use punctual_core::id::{ClassId, ClusterId, Generation, QueryId, SessionId};
 use punctual_core::policy::Policy;
-use punctual_core::query::{Ended, Query, Status};
+use punctual_core::query::Query;
 use punctual_core::scale::Scaled;
 use punctual_core::time::Time;
 
+use super::admission::{Capped, Rules, Ticket};
 use super::bill::Bill;
 use super::fleet::Fleet;
 
 /// What is known of a run from the outside.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
-    queries: BTreeMap<QueryId, Seen>,
-    ended: BTreeSet<QueryId>,
+    pub(super) queries: BTreeMap<QueryId, Seen>,
+    pub(super) ended: BTreeSet<QueryId>,
     pub(super) clusters: BTreeMap<ClusterId, Known>,
     pub(super) fleet: Fleet,
+    pub(super) rules: Rules,
+    /// Steps taken in, with the present one.
+    pub(super) steps: u64,
     /// Sessions that hold a cluster.
-    pins: BTreeMap<SessionId, Pin>,
+    pub(super) pins: BTreeMap<SessionId, Pin>,
     /// What the present step's event took away. Timers that are due fire before an event, and their commands may still
     /// be about that.
-    freed: Freed,
+    pub(super) freed: Freed,
     max_waiting: usize,
-    control_slots: u32,
     pub(super) arrived: u64,
 }
 
 /// A query that has arrived and was not written down.
 #[derive(Clone, Debug)]
-struct Seen {
-    query: Query,
-    arrived: Time,
-    runs: Option<Runs>,
+pub(super) struct Seen {
+    /// In a class that there is.
+    pub(super) query: Query,
+    pub(super) arrived: Time,
+    pub(super) runs: Option<Runs>,
     /// When it was sent to a cluster for the last time.
-    placed: Option<Time>,
+    pub(super) placed: Option<Time>,
+    /// Since when it waits, if that is not since it arrived.
+    pub(super) waits_since: Option<Time>,
+    /// Until when it may wait.
+    pub(super) until: Time,
+    /// The step in which it began to wait.
+    pub(super) entered: u64,
+    /// A cluster has given it back.
+    pub(super) again: bool,
+    /// What it counts as while it runs.
+    pub(super) ticket: Option<Ticket>,
+    /// Until when it may run.
+    pub(super) cap_at: Option<Time>,
+    /// It ran for as long as it may.
+    pub(super) cut_short: bool,
+    /// The class that it waits in if its cluster gives it back.
+    pub(super) moves_to: Option<ClassId>,
     /// Its session is over.
-    orphan: bool,
+    pub(super) orphan: bool,
     /// Its client or an operator took it back.
-    taken_back: bool,
+    pub(super) taken_back: bool,
     /// Its cluster was told to stop it.
-    told: bool,
+    pub(super) told: bool,
     /// Starts of clusters that turned it away.
-    tried: Vec<(ClusterId, Generation)>,
+    pub(super) tried: Vec<(ClusterId, Generation)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Runs {
-    cluster: ClusterId,
-    seat: Seat,
+pub(super) struct Runs {
+    pub(super) cluster: ClusterId,
+    pub(super) seat: Seat,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Pin {
-    cluster: ClusterId,
-    seat: Seat,
+pub(super) struct Pin {
+    pub(super) cluster: ClusterId,
+    pub(super) seat: Seat,
     /// Its session's query runs on its seat.
-    busy: bool,
+    pub(super) busy: bool,
+    /// What it counts as, unless that query does.
+    pub(super) ticket: Option<Ticket>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Freed {
-    query: Option<(QueryId, ClusterId)>,
+pub(super) struct Freed {
+    pub(super) query: Option<(QueryId, ClusterId)>,
     session: Option<SessionId>,
 }
 
@@ -107,10 +129,11 @@ impl Watch {
             ended: BTreeSet::new(),
             clusters: BTreeMap::new(),
             fleet: Fleet::new(policy),
+            rules: Rules::new(policy),
+            steps: 0,
             pins: BTreeMap::new(),
             freed: Freed::default(),
             max_waiting: policy.max_waiting as usize,
-            control_slots: policy.control_slots,
             arrived: 0,
         }
     }
@@ -123,6 +146,8 @@ impl Watch {
         commands: &[Command],
         scaled: &[&Scaled],
     ) -> Result<(), String> {
+        self.steps += 1;
+        self.caps_fire(now, commands);
         self.hear(now, event);
         self.fleet.hear(event);
         for (index, command) in commands.iter().enumerate() {
@@ -134,6 +159,9 @@ impl Watch {
             must(waiting <= self.max_waiting, || format!("{waiting} queries wait, {} may", self.max_waiting))?;
         }
         self.nobody_waits_in_vain()?;
+        self.nobody_waits_too_long(now)?;
+        self.queues_are_bounded()?;
+        self.caps_held(commands)?;
         for command in commands {
             if let Command::Refuse { query, .. } | Command::Abandon { query, .. } = command {
                 must(self.ended.contains(query), || format!("query {query} has its answer and is not written down"))?;
@@ -156,6 +184,11 @@ impl Watch {
         }
     }
 
+    /// What became in the last step of those that had run for as long as they may.
+    pub(super) fn capped(&self) -> impl Iterator<Item = Capped> {
+        self.rules.capped.iter().map(|(_, capped)| *capped)
+    }
+
     /// Dollars spent up to `now`, by a reference that knows the intervals in which queries ran and nothing else.
     pub(super) fn cost(&self, now: Time) -> f64 {
         let cost =
@@ -163,17 +196,20 @@ impl Watch {
         self.clusters.values().map(cost).sum()
     }
 
-    fn waiting(&self, seat: Seat) -> usize {
+    pub(super) fn waiting(&self, seat: Seat) -> usize {
         let waits = |seen: &&Seen| seen.runs.is_none() && seat_of(&seen.query) == seat;
         self.queries.values().filter(waits).count()
     }
 
-    /// No query waits while a cluster that has not turned it away has room.
+    /// No query waits while one more may run of what it is, and a cluster that has not turned it away surely has room.
     fn nobody_waits_in_vain(&self) -> Result<(), String> {
         for (id, known) in self.clusters.iter().filter(|(_, known)| known.life == Life::Up && !known.draining) {
             for seat in [Seat::Slot, Seat::Control] {
-                if self.taken(*id, seat) < self.limit(known, seat) {
-                    let query = self.would_run(*id, known.generation, seat).next();
+                if self.taken(*id, seat) < self.limit(known, seat).0 {
+                    let query = match seat {
+                        Seat::Slot => self.waits_in_vain(*id, known),
+                        Seat::Control => self.next_control(*id, known.generation),
+                    };
                     must(query.is_none(), || format!("query {query:?} waits, and cluster {id} has room"))?;
                 }
             }
@@ -181,16 +217,17 @@ impl Watch {
         Ok(())
     }
 
-    /// Queries that wait for a seat of that kind and were not turned away by that start of that cluster, oldest first.
-    fn would_run(&self, id: ClusterId, generation: Generation, seat: Seat) -> impl Iterator<Item = QueryId> {
-        let waits = move |seen: &Seen| seen.runs.is_none() && seat_of(&seen.query) == seat;
-        let tried = move |seen: &Seen| seen.tried.contains(&(id, generation));
-        let queries = self.queries.iter().filter(move |(_, seen)| waits(seen) && !tried(seen));
-        queries.map(|(query, _)| *query)
+    /// The oldest control query that waits and was not turned away by that start of that cluster.
+    fn next_control(&self, id: ClusterId, generation: Generation) -> Option<QueryId> {
+        let waits = |seen: &Seen| seen.runs.is_none() && seat_of(&seen.query) == Seat::Control;
+        let tried = |seen: &Seen| seen.tried.contains(&(id, generation));
+        self.queries.iter().find(|(_, seen)| waits(seen) && !tried(seen)).map(|(query, _)| *query)
     }
 
-    fn limit(&self, known: &Known, seat: Seat) -> u32 {
-        if seat == Seat::Slot { known.spec.slots } else { self.control_slots }
+    /// How many seats of a cluster can be had for sure, and how many it has at most.
+    fn limit(&self, known: &Known, seat: Seat) -> (u32, u32) {
+        let control = self.rules.policy.control_slots;
+        if seat == Seat::Slot { self.rules.slots(known.spec.slots) } else { (control, control) }
     }
 
     fn hear(&mut self, now: Time, event: &Event) {
@@ -235,7 +272,7 @@ impl Watch {
                 // What waits already is not dropped for a lower limit.
                 let waiting = self.waiting(Seat::Slot).max(self.waiting(Seat::Control));
                 self.max_waiting = waiting.max(policy.max_waiting as usize);
-                self.control_slots = policy.control_slots;
+                self.hear_rules(policy, now);
             }
             Event::ClusterBurns { cluster, generation, burns } => {
                 if let Some(known) = self.current(*cluster, *generation)
@@ -244,10 +281,10 @@ impl Watch {
                     known.burns = *burns;
                 }
             }
+            Event::ModelAdopted(_) => self.hear_model(),
             Event::Finished { .. }
             | Event::ClusterWanted(_)
             | Event::ShutdownWanted { .. }
-            | Event::ModelAdopted(_)
             | Event::ScalingWanted
             | Event::StudyDone { .. }
             | Event::Woke => {}
@@ -256,13 +293,22 @@ impl Watch {
 
     fn hear_arrived(&mut self, query: &Query, now: Time) {
         self.arrived += 1;
-        let query = query.clone();
-        let id = query.id;
+        let (id, class) = (query.id, self.rules.class_of(query.class));
+        let query = Query { class, ..query.clone() };
+        let until = now + self.rules.patience(&query);
         let seen = Seen {
             query,
             arrived: now,
             runs: None,
             placed: None,
+            waits_since: None,
+            until,
+            entered: self.steps,
+            again: false,
+            ticket: None,
+            cap_at: None,
+            cut_short: false,
+            moves_to: None,
             orphan: false,
             taken_back: false,
             told: false,
@@ -276,6 +322,13 @@ impl Watch {
         if seen.runs.is_some_and(|runs| runs.cluster == cluster) {
             seen.runs = None;
             seen.tried.extend(self.clusters.get(&cluster).map(|known| (cluster, known.generation)));
+            (seen.again, seen.entered) = (true, self.steps);
+            (seen.ticket, seen.cap_at) = (None, None);
+            // One that was told to stop is not sent elsewhere.
+            if let Some(to) = seen.moves_to.take().filter(|_| !seen.told && !seen.cut_short) {
+                (seen.query.class, seen.waits_since) = (to, Some(now));
+            }
+            seen.until = seen.waits_since.unwrap_or(seen.arrived) + self.rules.patience(&seen.query);
             let session = seen.query.session;
             self.freed.query = Some((query, cluster));
             self.release(session);
@@ -302,7 +355,7 @@ impl Watch {
         }
     }
 
-    fn stopped_running(&mut self, query: QueryId, cluster: ClusterId, now: Time) {
+    pub(super) fn stopped_running(&mut self, query: QueryId, cluster: ClusterId, now: Time) {
         if let Some(known) = self.clusters.get_mut(&cluster) {
             known.bill.ended(query, now);
         }
@@ -312,8 +365,11 @@ impl Watch {
         match command {
             Command::Run { query, cluster } => self.obey_run(*query, *cluster, now),
             Command::Refuse { query, because } => {
-                let waits = self.queries.get(query).is_some_and(|seen| seen.runs.is_none());
-                must(waits, || format!("query {query} is refused and does not wait: {because}"))
+                let waits = self.queries.get(query).filter(|seen| seen.runs.is_none());
+                let Some(waits) = waits else {
+                    return Err(format!("query {query} is refused and does not wait: {because}"));
+                };
+                self.refusal_holds(now, event, (*query, waits), *because)
             }
             Command::Cancel { query, .. } => {
                 if let Some(seen) = self.queries.get_mut(query) {
@@ -358,20 +414,25 @@ impl Watch {
         let (session, mut seat) = (seen.query.session, seat_of(&seen.query));
         let known = self.clusters.get(&cluster).ok_or_else(|| format!("cluster {cluster} is not there"))?;
         must(known.life == Life::Up, || format!("query {query} runs on cluster {cluster}, {:?}", known.life))?;
+        let mut kept = None;
         match self.pins.get_mut(&session) {
             Some(pin) => {
                 must(pin.cluster == cluster, || format!("query {query} left the cluster that its session holds"))?;
-                pin.busy = true;
+                (pin.busy, kept) = (true, pin.ticket.take());
                 seat = pin.seat;
             }
             None => {
                 let tried = seen.tried.contains(&(cluster, known.generation));
                 must(!tried, || format!("query {query} runs on cluster {cluster}, which turned it away"))?;
                 must(!known.draining, || format!("query {query} runs on cluster {cluster}, which drains"))?;
-                let limit = self.limit(known, seat);
+                let (_, limit) = self.limit(known, seat);
                 // Ids are given in the order of arrival.
-                let first = self.would_run(cluster, known.generation, seat).next();
-                must(first == Some(query), || format!("query {query} overtakes query {first:?}"))?;
+                if seat == Seat::Slot {
+                    self.its_turn(query, seen, (cluster, known))?;
+                } else {
+                    let first = self.next_control(cluster, known.generation);
+                    must(first == Some(query), || format!("query {query} overtakes query {first:?}"))?;
+                }
                 let taken = self.taken(cluster, seat);
                 must(taken < limit, || format!("cluster {cluster}: all {limit} {seat:?} seats were taken"))?;
                 let better = self.is_in_doubt(cluster, known).then(|| self.calm_for(seen, seat)).flatten();
@@ -380,8 +441,11 @@ impl Watch {
                 })?;
             }
         }
+        let Some(seen) = self.queries.get(&query) else { return Ok(()) };
+        let (ticket, cap_at) = self.admitted(seen, kept, now);
         if let Some(seen) = self.queries.get_mut(&query) {
             (seen.runs, seen.placed) = (Some(Runs { cluster, seat }), Some(now));
+            (seen.ticket, seen.cap_at) = (ticket, cap_at);
         }
         if let Some(known) = self.clusters.get_mut(&cluster).filter(|_| seat == Seat::Slot) {
             known.bill.started(query, now);
@@ -399,7 +463,7 @@ impl Watch {
     fn calm_for(&self, seen: &Seen, seat: Seat) -> Option<ClusterId> {
         let calm = self.clusters.iter().find(|(id, known)| {
             let open = known.life == Life::Up && !known.draining && !seen.tried.contains(&(**id, known.generation));
-            open && self.taken(**id, seat) < self.limit(known, seat) && !self.is_in_doubt(**id, known)
+            open && self.taken(**id, seat) < self.limit(known, seat).0 && !self.is_in_doubt(**id, known)
         });
         calm.map(|(id, _)| *id)
     }
@@ -465,89 +529,9 @@ impl Watch {
         }
         Ok(())
     }
-
-    fn obey_record(&mut self, now: Time, event: &Event, ended: &Ended, before: &[Command]) -> Result<(), String> {
-        let id = ended.query.id;
-        let seen = self.queries.remove(&id).ok_or_else(|| {
-            let again = if self.ended.contains(&id) { "again" } else { "without having arrived" };
-            format!("query {id} ends {again}")
-        })?;
-        self.ended.insert(id);
-        let abandoned = before.iter().any(|command| matches!(command, Command::Abandon { query, .. } if *query == id));
-        let wanted = self.status_allowed(&seen, event, before, abandoned, ended.status);
-        must(wanted, || format!("query {id} ends as {} for no reason in {event:?}, {before:?}", ended.status))?;
-        check_fields(&seen, ended, now)?;
-        let session = seen.query.session;
-        let pinned = !abandoned
-            && matches!(event, Event::Finished { query, pinned: true, outcome } if *query == id && *outcome != Outcome::Lost);
-        if let Some(Runs { cluster, seat }) = seen.runs {
-            self.stopped_running(id, cluster, now);
-            if pinned && !seen.orphan {
-                self.pins.insert(session, Pin { cluster, seat, busy: false });
-            } else {
-                self.pins.remove(&session);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a query may end that way, given what led to it.
-    fn status_allowed(&self, seen: &Seen, event: &Event, before: &[Command], abandoned: bool, status: Status) -> bool {
-        let id = seen.query.id;
-        let refusal = before.iter().find_map(|command| match command {
-            Command::Refuse { query, because } if *query == id => Some(*because),
-            _ => None,
-        });
-        let just_now = match event {
-            Event::Cancel { query } => *query == id,
-            Event::SessionEnded { session } => *session == seen.query.session,
-            _ => false,
-        };
-        let or_cancelled = |other| match status {
-            Status::Cancelled => seen.taken_back,
-            // A timer that was due before it was taken back.
-            other_status => other_status == other && (!seen.taken_back || (abandoned && just_now)),
-        };
-        match (refusal, event) {
-            (Some(Refusal::Cancelled), _) => status == Status::Cancelled,
-            (Some(_), _) => status == Status::Refused,
-            (None, _) if abandoned => or_cancelled(Status::Lost),
-            (None, Event::Finished { query, outcome, .. }) if *query == id && seen.runs.is_some() => match outcome {
-                Outcome::Finished { .. } => status == Status::Finished,
-                Outcome::Failed { .. } => or_cancelled(Status::Failed),
-                Outcome::Lost => or_cancelled(Status::Lost),
-            },
-            (None, Event::Bounced { .. }) if self.freed.query.is_some_and(|(freed, _)| freed == id) => {
-                or_cancelled(Status::Lost)
-            }
-            (None, Event::SessionEnded { .. }) if seen.orphan && seen.runs.is_none() => status == Status::Cancelled,
-            _ => false,
-        }
-    }
 }
 
-/// Whether what is written down of a query is what was seen of it.
-fn check_fields(seen: &Seen, ended: &Ended, now: Time) -> Result<(), String> {
-    let id = seen.query.id;
-    must((ended.arrived, ended.ended) == (seen.arrived, now), || {
-        format!("query {id}: its times are wrong: {ended:?}")
-    })?;
-    if let Some(runs) = seen.runs {
-        let cluster = ended.cluster.map(|(cluster, _)| cluster);
-        must((cluster, ended.placed) == (Some(runs.cluster), seen.placed), || {
-            format!("query {id} ran on cluster {} since {:?}: {ended:?}", runs.cluster, seen.placed)
-        })?;
-    }
-    let late = match (ended.status, seen.query.slo) {
-        (Status::Cancelled, _) | (_, None) => None,
-        _ if seat_of(&seen.query) == Seat::Control => None,
-        (Status::Finished, Some(slo)) => Some(now.since(seen.arrived) > slo),
-        _ => Some(true),
-    };
-    must(ended.violated == late, || format!("query {id} is late: {late:?}, not {:?}", ended.violated))
-}
-
-fn seat_of(query: &Query) -> Seat {
+pub(super) fn seat_of(query: &Query) -> Seat {
     if query.class == class::CONTROL { Seat::Control } else { Seat::Slot }
 }
 

@@ -13,11 +13,23 @@
 //!  9s   shutdown, within 10s                    6s  s1 leaves
 //!  20s  -                                       only time passes
 //! ```
+//!
+//! After the first line come the lanes and the classes that are admitted on other terms than none:
+//!
+//! ```text
+//!  lane etl: limit 1, guarantee 1, max_queued 1, queue_timeout 5s
+//!  class etl: lane etl, max_running 1, max_queued 1, queue_timeout 5s, refuse_late, cap 10s, then cascade to slow
+//! ```
+//!
+//! With `order fair` in the first line, queries are of the user that they say they are `of ann`.
 
 use std::collections::BTreeMap;
 
 use expect_test::Expect;
+use punctual_core::admit::Order;
 use punctual_core::admit::claim::Claim;
+use punctual_core::admit::lanes::{Lane, Lanes, Limit};
+use punctual_core::admit::terms::{Cap, Terms, Then};
 use punctual_core::billing::Price;
 use punctual_core::check::check as broken;
 use punctual_core::class::{self, Class};
@@ -25,7 +37,7 @@ use punctual_core::cluster::Spec;
 use punctual_core::dispatcher::Dispatcher;
 use punctual_core::event::{Abandoned, Command, Event, LossCause, Outcome, PinEnd};
 use punctual_core::fingerprint::Fingerprint;
-use punctual_core::id::{ClassId, ClusterId, Generation, QueryId, SessionId, Units};
+use punctual_core::id::{ClassId, ClusterId, Generation, QueryId, SessionId, Units, UserId};
 use punctual_core::policy::Policy;
 use punctual_core::query::{Query, SqlState};
 use punctual_core::route::Routing;
@@ -38,7 +50,7 @@ use punctual_core::time::{Span, Time};
 pub(crate) fn check(story: &str, expect: Expect) {
     let mut teller = Teller::new(story);
     let lines: Vec<&str> = story.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let events = &lines[usize::from(!starts_with_time(lines[0]))..];
+    let events = lines.iter().skip_while(|line| !starts_with_time(line));
     for line in events {
         teller.tell(line);
     }
@@ -49,6 +61,7 @@ struct Teller {
     dispatcher: Dispatcher,
     names: BTreeMap<ClusterId, (String, Generation)>,
     sessions: BTreeMap<String, SessionId>,
+    users: BTreeMap<String, UserId>,
     queries: BTreeMap<QueryId, String>,
     written: String,
 }
@@ -69,14 +82,77 @@ fn policy(story: &str) -> Policy {
             policy.classes.push(Class { name: name.to_owned(), ..Class::default() });
         }
     }
-    let first = story.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
-    if starts_with_time(first) {
-        return policy;
+    let lines = story.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut lanes = Vec::new();
+    for line in lines.take_while(|line| !starts_with_time(line)) {
+        match line.split_once(": ").map(|(what, terms)| (what.split_once(' '), terms)) {
+            Some((Some(("lane", name)), terms)) => lanes.push(lane(name, terms)),
+            Some((Some(("class", name)), terms)) => {
+                let class = class::find(&policy.classes, name).unwrap_or_else(|| panic!("no query is of {name}"));
+                policy.classes[class.0 as usize].terms = self::terms(terms);
+            }
+            _ => set(&mut policy, line),
+        }
     }
-    for pair in first.split(',') {
-        let (key, value) = pair.trim().split_once(' ').unwrap_or_else(|| panic!("not a key and a value: {pair}"));
-        let number = || value.parse().unwrap_or_else(|_| panic!("not a number: {value}"));
+    if !lanes.is_empty() {
+        policy.lanes = Lanes::manual(lanes);
+    }
+    policy
+}
+
+/// A key and its value, for each of what is listed.
+fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split(',').map(|pair| pair.trim().split_once(' ').unwrap_or((pair.trim(), "")))
+}
+
+fn number(text: &str) -> u32 {
+    text.parse().unwrap_or_else(|_| panic!("not a number: {text}"))
+}
+
+fn lane(name: &str, text: &str) -> Lane {
+    let mut lane = Lane { name: name.to_owned(), ..Lane::default() };
+    for (key, value) in pairs(text) {
         match key {
+            "limit" => lane.limit = Some(Limit::Count(number(value))),
+            "guarantee" => lane.guarantee = Some(Limit::Count(number(value))),
+            "max_queued" => lane.max_queued = Some(number(value)),
+            "queue_timeout" => lane.queue_timeout = Some(span(value)),
+            _ => panic!("lanes have no such key: {key}"),
+        }
+    }
+    lane
+}
+
+fn terms(text: &str) -> Terms {
+    let (mut terms, mut runtime) = (Terms::default(), Span::MAX);
+    for (key, value) in pairs(text) {
+        match key {
+            "lane" => terms.lane = Some(value.to_owned()),
+            "max_running" => terms.max_running = Some(number(value)),
+            "max_queued" => terms.max_queued = Some(number(value)),
+            "queue_timeout" => terms.queue_timeout = Some(span(value)),
+            "refuse_late" => terms.refuse_late = true,
+            "cap" => runtime = span(value),
+            "then" => {
+                let then = match value.split_once(" to ") {
+                    None => Then::Cancel,
+                    Some(("cascade", to)) => Then::Cascade(to.to_owned()),
+                    Some((_, to)) => Then::Resubmit(to.to_owned()),
+                };
+                terms.cap = Some(Cap { runtime, then });
+            }
+            _ => panic!("classes have no such key: {key}"),
+        }
+    }
+    terms
+}
+
+fn set(policy: &mut Policy, line: &str) {
+    for (key, value) in pairs(line) {
+        let number = || number(value);
+        match key {
+            "order" => policy.order = if value == "fair" { Order::Fair } else { Order::Fifo },
+            "max_running" => policy.max_running = Some(number()),
             "routing" => policy.routing = Routing::named(value).unwrap_or_else(|| panic!("no such routing: {value}")),
             "max_waiting" => policy.max_waiting = number(),
             "control_slots" => policy.control_slots = number(),
@@ -90,7 +166,6 @@ fn policy(story: &str) -> Policy {
             _ => panic!("no such key: {key}"),
         }
     }
-    policy
 }
 
 impl Teller {
@@ -99,6 +174,7 @@ impl Teller {
             dispatcher: Dispatcher::new(1, policy(story)),
             names: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            users: BTreeMap::new(),
             queries: BTreeMap::new(),
             written: String::new(),
         }
@@ -145,7 +221,7 @@ impl Teller {
             let id = QueryId(number.parse().unwrap_or_else(|_| panic!("not a number: {number}")));
             let pinned = option("pinned").is_some();
             return match verb {
-                "arrives" => self.arrives(subject, class, id, option("slo").map(span), option("in")),
+                "arrives" => self.arrives((subject, class, id), option("slo").map(span), option("in"), option("of")),
                 verb => self.query_event(id, verb, pinned),
             };
         }
@@ -166,7 +242,15 @@ impl Teller {
         }
     }
 
-    fn arrives(&mut self, name: &str, class: &str, id: QueryId, slo: Option<Span>, session: Option<&str>) -> Event {
+    fn arrives(
+        &mut self,
+        (name, class, id): (&str, &str, QueryId),
+        slo: Option<Span>,
+        session: Option<&str>,
+        user: Option<&str>,
+    ) -> Event {
+        let next = UserId(1 + self.users.len() as u64);
+        let user = user.map_or(UserId::default(), |name| *self.users.entry(name.to_owned()).or_insert(next));
         let class = class::find(&self.dispatcher.policy().classes, class).unwrap_or(ClassId(u32::MAX));
         let session = match session {
             None => SessionId(1_000 + id.0),
@@ -183,7 +267,7 @@ impl Teller {
             kind: Kind::Select,
             class,
             slo,
-            claim: Claim::default(),
+            claim: Claim { user, ..Claim::default() },
             traits: None,
         })
     }
