@@ -62,7 +62,8 @@ impl Case {
             ..Policy::default()
         };
         let (fleet, model) = ((0..clusters).map(spec).collect(), Some(model));
-        let rehearsal = Rehearsal { seed: 1, policy, fleet, model, make: Make::Sharing, clients: None };
+        let troubles = Troubles::default();
+        let rehearsal = Rehearsal { seed: 1, policy, fleet, model, make: Make::Sharing, clients: None, troubles };
         Case { rehearsal, arrivals: again(&trace, 1).collect() }
     }
 
