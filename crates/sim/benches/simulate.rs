@@ -62,7 +62,7 @@ impl Case {
             ..Policy::default()
         };
         let (fleet, model) = ((0..clusters).map(spec).collect(), Some(model));
-        let troubles = Troubles::default();
+        let troubles = punctual_sim::rehearsal::Troubles::default();
         let rehearsal = Rehearsal { seed: 1, policy, fleet, model, make: Make::Sharing, clients: None, troubles };
         Case { rehearsal, arrivals: again(&trace, 1).collect() }
     }
