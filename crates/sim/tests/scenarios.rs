@@ -17,7 +17,7 @@ fn everything_that_must_hold_holds_in_thousands_of_random_scenarios() {
 }
 
 /// Every kind of event, command, reason and end.
-const KINDS: [&str; 68] = [
+const KINDS: [&str; 69] = [
     "Abandon: ClusterLost",
     "Abandon: DrainEnded",
     "Abandon: WillNotStop",
@@ -82,6 +82,7 @@ const KINDS: [&str; 68] = [
     "scaling: start from nothing",
     "scaling: start the best",
     "scaling: stop, idle",
+    "scaling: stop, could not start",
     "scaling: stop, replaced",
     "scaling: study",
     "scaling: would start",

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Dispatcher, Due, LiveState};
 use crate::class;
 use crate::cluster::{Cluster, Phase, Spec};
-use crate::event::Command;
+use crate::event::{Command, LossCause};
 use crate::id::{ClusterId, QueryId, StudyId};
 use crate::mode::Mode;
 use crate::predict::distribution::Prediction;
@@ -104,6 +104,7 @@ impl Dispatcher {
         let rules = &self.policy.scaling;
         self.scaler.window.prune(self.now, rules.study_window, rules.window);
         self.settle(commands);
+        self.give_up(commands);
         self.tear_down(commands);
         if look && self.scaler.in_flight.is_none() {
             self.consider_start(commands);
@@ -248,6 +249,25 @@ impl Dispatcher {
         }
     }
 
+    /// Gives up what could not be started while as many are ready as there must be: by the time that it can be, nobody may want it,
+    /// and it would be paid for. If somebody does, that is found out again, after a while.
+    fn give_up(&mut self, commands: &mut Vec<Command>) {
+        let rules = &self.policy.scaling;
+        if rules.mode != Mode::On || self.ready().count() < rules.least.max(1) as usize {
+            return;
+        }
+        let failed = self.clusters.values().filter(|cluster| {
+            let at_its_start = matches!(cluster.failed_by, Some(LossCause::StartFailed | LossCause::StartTimedOut));
+            cluster.phase == Phase::Failed && cluster.spec.offer.is_some() && at_its_start
+        });
+        let pause = rules.start_takes.min(self.policy.retry_most);
+        for id in failed.map(|cluster| cluster.id).collect::<Vec<_>>() {
+            self.note(Act::Stop(id), Because::CouldNotStart, Vec::new());
+            self.drain(id, commands);
+            self.scaler.changed = self.scaler.changed.max(self.now + pause);
+        }
+    }
+
     /// Stops what has been idle for long enough, but for the last ones.
     fn tear_down(&mut self, commands: &mut Vec<Command>) {
         let idle: Vec<(Time, ClusterId)> = self.idle().filter(|(at, _)| *at <= self.now).collect();
@@ -340,11 +360,14 @@ impl Dispatcher {
         (of >= rules.observations.max(1) && share > rules.late_share).then_some(Because::Late { late, of })
     }
 
-    /// Of the queries with an SLO that are live and came since the fleet changed: those that are late or expected to be, and
-    /// all.
+    /// Of the queries with an SLO that are live, and came since the fleet changed or wait for what it cannot give: those that
+    /// are late or expected to be, and all.
     fn late_by_now(&self) -> (u32, u32) {
         let since = self.scaler.changed;
-        let counted = self.live.values().filter(|live| live.query.class != class::CONTROL && live.arrived >= since);
+        let counted = self.live.values().filter(|live| {
+            let waits = matches!(live.state, LiveState::Waiting { .. });
+            live.query.class != class::CONTROL && (live.arrived >= since || waits)
+        });
         let (mut late, mut of) = (0, 0);
         for live in counted {
             let Some(slo) = live.query.slo else { continue };

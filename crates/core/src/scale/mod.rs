@@ -203,6 +203,8 @@ pub enum Because {
     Idle(Span),
     /// A larger or smaller one has taken its place.
     Replaced,
+    /// It could not be started.
+    CouldNotStart,
     /// As many clusters are there as may be.
     MostClusters(u32),
     /// It would cost more an hour than may be spent.
@@ -238,6 +240,7 @@ impl fmt::Display for Because {
             Because::Best => write!(f, "of what could be done it keeps SLOs best"),
             Because::NothingBetter => write!(f, "nothing that could be started would do better"),
             Because::Idle(since) => write!(f, "nothing has run there for {since}"),
+            Because::CouldNotStart => write!(f, "it could not be started"),
             Because::Replaced => write!(f, "another has taken its place"),
             Because::MostClusters(most) => write!(f, "{most} clusters are there, as many as may be"),
             Because::MostPerHour { would, most } => {

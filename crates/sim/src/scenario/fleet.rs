@@ -116,6 +116,12 @@ impl Watch {
     fn decided_stop(&mut self, id: ClusterId, because: Because, commands: &[Command]) -> Result<(), String> {
         let holds = self.clusters.contains_key(&id).then(|| self.holds(id));
         let known = self.clusters.get_mut(&id).ok_or_else(|| format!("cluster {id} is to go, and is not there"))?;
+        if because == Because::CouldNotStart {
+            let failed =
+                !known.draining && known.spec.offer.is_some() && matches!(known.life, Life::Down | Life::Stopping);
+            known.draining = true;
+            return must(failed, || format!("cluster {id} could not be started, and is {known:?}"));
+        }
         let may_go = !known.draining && known.spec.offer.is_some() && matches!(known.life, Life::Up | Life::Stopping);
         must(may_go, || format!("cluster {id} is to go, and is {known:?}"))?;
         known.draining = true;

@@ -54,6 +54,7 @@ fn scaled_name(scaled: &Scaled) -> &'static str {
         (Act::Start(_, None), _) => "scaling: would start",
         (Act::Stop(_), _) if scaled.mode != Mode::On => "scaling: would stop",
         (Act::Stop(_), Because::Replaced) => "scaling: stop, replaced",
+        (Act::Stop(_), Because::CouldNotStart) => "scaling: stop, could not start",
         (Act::Stop(_), _) => "scaling: stop, idle",
         (Act::Nothing, Because::MostClusters(_)) => "scaling: MostClusters",
         (Act::Nothing, Because::MostPerHour { .. }) => "scaling: MostPerHour",

@@ -184,16 +184,6 @@ fn from_nothing_an_arrival_starts_a_cluster_and_waits_for_it() {
 }
 
 #[test]
-fn a_start_that_fails_is_no_longer_in_flight() {
-    let mut bench = bench(rules());
-    let asked = asks(&mut bench);
-    says(&mut bench, asked, &[(None, 0.9), (Some(0), 0.0)]);
-    let cause = LossCause::StartFailed;
-    bench.does(Event::ClusterLost { cluster: ClusterId(2), generation: Generation(0), cause });
-    assert!(study(&bench.sends(4, LATE)).is_some());
-}
-
-#[test]
 fn a_shadow_decides_records_and_does_nothing() {
     for mode in [Mode::Shadow, Mode::Suggest] {
         let mut bench = bench(Scaling { mode, ..rules() });
@@ -263,4 +253,45 @@ fn a_fork_goes_on_by_itself_and_does_not_scale() {
     assert_eq!((study.fork.running().count(), study.fork.next_wakeup()), (3, None));
     let (cluster, placed, prediction) = study.fork.outlook(QueryId(1)).unwrap();
     assert!(study.fork.outlooks(cluster).any(|expected| expected == (QueryId(1), placed, prediction)));
+}
+
+#[test]
+fn what_could_not_be_started_is_given_up_where_others_are_ready_and_asked_for_anew_after_a_while() {
+    let mut bench = bench(rules());
+    let asked = asks(&mut bench);
+    says(&mut bench, asked, &[(None, 0.9), (Some(0), 0.0)]);
+    let lost = |cluster| Event::ClusterLost { cluster, generation: Generation(0), cause: LossCause::StartFailed };
+    bench.does(lost(ClusterId(2)));
+    assert_eq!(last(&bench), (Act::Stop(ClusterId(2)), Because::CouldNotStart));
+    assert!(!bench.dispatcher.clusters.contains_key(&ClusterId(2)), "nothing is left that could start by itself");
+    // For as long as a start takes nobody is asked.
+    assert_eq!(study(&bench.sends(4, LATE)), None);
+    assert_eq!(study(&bench.sends(5, LATE)), None);
+    bench.now += 50;
+    (6..=8).for_each(|number| drop(bench.sends(number, LATE)));
+    assert!(matches!(last(&bench).0, Act::Study(_)), "{:?}", last(&bench));
+    // Where it is the only one it is tried again, for those that wait.
+    let mut alone = self::bench(rules());
+    (0..2).for_each(|cluster| drop(alone.does(Event::DrainWanted { cluster: ClusterId(cluster) })));
+    (0..2).for_each(|cluster| {
+        drop(alone.does(Event::ClusterStopped { cluster: ClusterId(cluster), generation: Generation(0) }));
+    });
+    assert_eq!(started(&alone.sends(1, LATE)), Some((ClusterId(2), "spare4-2".into())));
+    alone.does(lost(ClusterId(2)));
+    assert_eq!(alone.dispatcher.clusters[&ClusterId(2)].phase, Phase::Failed);
+}
+
+#[test]
+fn those_that_wait_count_however_long_ago_they_came() {
+    let mut bench = bench(rules());
+    // Eight slots, and three that wait.
+    let asked = asks(&mut bench);
+    (4..=11).for_each(|number| drop(bench.sends(number, LATE)));
+    says(&mut bench, asked, &[(None, 0.9), (Some(0), 0.0)]);
+    (12..=15).for_each(|number| drop(bench.sends(number, LATE)));
+    bench.does(Event::ClusterReady { cluster: ClusterId(2), generation: Generation(0) });
+    // Four of the seven have found room; a timer finds that the other three are late.
+    bench.now += 10;
+    assert!(study(&bench.does(Event::Woke)).is_some());
+    assert_eq!(last(&bench).1, Because::Late { late: 3, of: 3 });
 }
