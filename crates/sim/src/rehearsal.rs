@@ -26,7 +26,7 @@ use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::predict::model::Model;
 use punctual_core::query::{Ended, Status};
-use punctual_core::scale::{Act, Scaled};
+use punctual_core::scale::{Act, Because, Scaled};
 use punctual_core::time::{Span, Time};
 
 use crate::outcome::{Outcome, Tracker};
@@ -289,10 +289,11 @@ impl Rehearsed {
 
     /// Starts and stops that scaling decided and carried out.
     pub fn actions(&self) -> [usize; 2] {
-        let count = |which: fn(&Act) -> bool| {
-            self.scaled.iter().filter(|scaled| scaled.mode == Mode::On && which(&scaled.act)).count()
+        let count = |which: fn(&Scaled) -> bool| {
+            self.scaled.iter().filter(|scaled| scaled.mode == Mode::On && which(scaled)).count()
         };
-        [count(|act| matches!(act, Act::Start(_, Some(_)))), count(|act| matches!(act, Act::Stop(_)))]
+        let stops = |scaled: &Scaled| matches!(scaled.act, Act::Stop(_)) && scaled.because != Because::CouldNotStart;
+        [count(|scaled| matches!(scaled.act, Act::Start(_, Some(_)))), count(stops)]
     }
 }
 

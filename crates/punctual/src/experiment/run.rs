@@ -14,7 +14,7 @@ use punctual_core::predict::model::Model;
 use punctual_core::query::Ended;
 use punctual_core::rng::{Rng, Stream};
 use punctual_core::route::{Counting, Routing};
-use punctual_core::scale::{Act, Scaling, Trigger};
+use punctual_core::scale::{Act, Because, Scaling, Trigger};
 use punctual_core::time::{Span, Time};
 use punctual_sim::run::Run;
 use punctual_sim::workload::{Asked, Pattern, trace};
@@ -177,7 +177,7 @@ pub fn run(setting: &Setting) -> Outcome {
     for scaled in run.dispatcher().view(end).scaling {
         match scaled.act {
             Act::Start(units, Some(_)) => outcome.started.push(units.0),
-            Act::Stop(_) => outcome.stopped += 1,
+            Act::Stop(_) if scaled.because != Because::CouldNotStart => outcome.stopped += 1,
             _ => {}
         }
     }
