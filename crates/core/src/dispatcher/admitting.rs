@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Dispatcher, Due, Live, LiveState};
 use crate::admit::counts::Ticket;
-use crate::admit::queue::{Order, Scoring, Spot, Waiter};
+use crate::admit::queue::{Among, Order, Scoring, Spot, Waiter};
 use crate::admit::terms::{Forecast, Terms, Then};
 use crate::admit::usage::{LEAST, log2};
 use crate::class;
@@ -490,10 +490,10 @@ impl Dispatcher {
         let own = self.spot(id).map_or(0, |spot| self.queues.user_len(spot).0);
         let longest = match self.policy.order {
             Order::Fifo => None,
-            Order::Fair => self.queues.longest(|lane, class| match among {
-                Full::Class(full) => class == full,
-                Full::Lane(full) => lane == full,
-                Full::Gateway => true,
+            Order::Fair => self.queues.longest(match among {
+                Full::Class(class) => Among::Class(class),
+                Full::Lane(lane) => Among::Lane(lane),
+                Full::Gateway => Among::All,
             }),
         };
         match longest.filter(|(len, ..)| *len > own) {
