@@ -1,5 +1,7 @@
 //! `punctual reproduce router | spinup-size | trigger`: the form of what it says, and that its changes follow from its figures.
 //!
+//! `laning` and `fairness` likewise.
+//!
 //! Only a token of the experiments is run, so the figures themselves mean nothing here.
 
 mod served;
@@ -15,6 +17,40 @@ fn reproduce(table: &str) -> Value {
     let output = command.output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// A little of what lanes and turns are worth: whether the bounds hold is for longer runs to say.
+#[test]
+fn lanes_and_turns_are_held_against_each_other_with_intervals() {
+    let run = |what: &str| -> Value {
+        let mut command = punctual();
+        command.args(["reproduce", what, "--seeds", "2", "--minutes", "10", "--format", "json"]);
+        let output = command.output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let laning = run("laning");
+    let policies: Vec<&str> =
+        laning["rows"].as_array().expect("rows").iter().filter_map(|row| row["policy"].as_str()).collect();
+    assert_eq!(policies, ["light_only", "none", "priority", "thresholds", "fair", "hilo", "manual"]);
+    for row in laning["rows"].as_array().expect("rows") {
+        assert!(number(&row["light_p95_s"]) > 0.0 && number(&row["light_p95_s_ci95"]) >= 0.0, "{row}");
+        assert!((0.0..=1.0).contains(&number(&row["light_violation_rate"])), "{row}");
+        let with_heavy = row["policy"] != "light_only";
+        assert_eq!(number(&row["heavy_throughput"]) > 0.0, with_heavy, "{row}");
+        assert_eq!(row["heavy_share_of_lane"].is_number(), with_heavy, "{row}");
+    }
+    assert!(laning["bounds"].as_array().is_some_and(|bounds| bounds.iter().all(|bound| bound["holds"].is_boolean())));
+    let fairness = run("fairness");
+    let of = |key: &str| -> Vec<&str> {
+        fairness["rows"].as_array().expect("rows").iter().filter_map(|row| row[key].as_str()).collect()
+    };
+    assert_eq!(of("policy"), ["fifo", "fair", "fifo", "fair"]);
+    assert_eq!(of("load"), ["backlog", "backlog", "steady", "steady"]);
+    for row in fairness["rows"].as_array().expect("rows") {
+        assert!(number(&row["share_least"]) <= number(&row["share"]), "{row}");
+        assert!(number(&row["flood_refused"]) > 0.5, "{row}");
+    }
 }
 
 fn number(of: &Value) -> f64 {

@@ -64,6 +64,8 @@ pub(crate) struct Scoring<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Queues {
     lanes: BTreeMap<LaneId, LaneQueue>,
+    /// In which lanes something of a class waits.
+    lanes_of: BTreeSet<(ClassId, LaneId)>,
     /// Classes that may run no more for now.
     blocked: BTreeSet<ClassId>,
     len: usize,
@@ -74,6 +76,8 @@ struct LaneQueue {
     classes: BTreeMap<ClassId, ClassQueue>,
     /// Classes that are not blocked.
     order: BTreeSet<(Key, ClassId)>,
+    /// Classes by how many wait of the user of whom most do.
+    longest: BTreeSet<(usize, ClassId)>,
     len: usize,
 }
 
@@ -126,6 +130,17 @@ impl Scoring<'_> {
     }
 }
 
+/// Which queries may give way to one that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Among {
+    /// Any.
+    All,
+    /// Those of a lane.
+    Lane(LaneId),
+    /// Those of a class.
+    Class(ClassId),
+}
+
 /// To a millionth, so that it has an order. What is no number, or beyond all measure, comes last or first.
 fn fixed(score: f64) -> i64 {
     (score * 1_048_576.0) as i64
@@ -144,7 +159,7 @@ impl Queues {
 
     /// Someone was charged: its keys are others.
     pub(crate) fn rescore(&mut self, class: ClassId, user: UserId, scoring: Scoring<'_>) {
-        for lane in self.lanes.keys().copied().collect::<Vec<_>>() {
+        for lane in self.lanes_of(class).collect::<Vec<_>>() {
             self.touch(Spot { lane, class, user, seq: 0 }, None, scoring, |_| false);
         }
     }
@@ -155,7 +170,8 @@ impl Queues {
         if !changed {
             return;
         }
-        for lane in self.lanes.values_mut() {
+        for lane in self.lanes_of(class).collect::<Vec<_>>() {
+            let Some(lane) = self.lanes.get_mut(&lane) else { continue };
             let Some(queue) = lane.classes.get(&class) else { continue };
             match blocked {
                 true => lane.order.remove(&(queue.key, class)),
@@ -186,14 +202,24 @@ impl Queues {
         let lane = self.lanes.entry(lane_id).or_default();
         let class = lane.classes.entry(class_id).or_insert_with(|| ClassQueue::new(floor.unwrap_or(0.0)));
         lane.order.remove(&(class.key, class_id));
-        let before = class.len;
+        let (before, longest_before) = (class.len, class.longest());
         let changed = class.touch((class_id, user_id), floor, scoring, change);
         let more = class.len as isize - before as isize;
         lane.len = lane.len.saturating_add_signed(more);
         self.len = self.len.saturating_add_signed(more);
+        let longest = class.longest();
+        if longest != longest_before {
+            lane.longest.remove(&(longest_before, class_id));
+            lane.longest.insert((longest, class_id));
+        }
+        if before == 0 {
+            self.lanes_of.insert((class_id, lane_id));
+        }
         match class.order.first() {
             None => {
                 lane.classes.remove(&class_id);
+                lane.longest.remove(&(0, class_id));
+                self.lanes_of.remove(&(class_id, lane_id));
             }
             Some((first, _)) => {
                 class.key = scoring.of_class(class_id, class.floor, *first);
@@ -206,6 +232,11 @@ impl Queues {
             self.lanes.remove(&lane_id);
         }
         changed
+    }
+
+    /// The lanes in which something of a class waits.
+    fn lanes_of(&self, class: ClassId) -> impl Iterator<Item = LaneId> {
+        self.lanes_of.range((class, LaneId(0))..=(class, LaneId(u32::MAX))).map(|(_, lane)| *lane)
     }
 
     fn has(&self, spot: Spot) -> bool {
@@ -251,7 +282,8 @@ impl Queues {
 
     /// How many of a class wait.
     pub(crate) fn class_len(&self, class: ClassId) -> usize {
-        self.lanes.values().filter_map(|lane| lane.classes.get(&class)).map(|queue| queue.len).sum()
+        let queue = |lane| self.lanes.get(&lane).and_then(|lane: &LaneQueue| lane.classes.get(&class));
+        self.lanes_of(class).filter_map(queue).map(|queue| queue.len).sum()
     }
 
     /// How many of a user's wait where one of its queries does, and how many users have some there.
@@ -262,15 +294,18 @@ impl Queues {
         })
     }
 
-    /// The newest query of the user of whom most wait, with their number, among some lanes and classes.
-    pub(crate) fn longest(&self, among: impl Fn(LaneId, ClassId) -> bool) -> Option<(usize, Spot, QueryId)> {
-        let mut longest = None;
-        for (lane, queue) in &self.lanes {
-            for (class, of_class) in queue.classes.iter().filter(|(class, _)| among(*lane, **class)) {
-                longest = longest.max(of_class.lengths.last().map(|(len, user)| (*len, *lane, *class, *user)));
-            }
-        }
-        let (len, lane, class, user) = longest?;
+    /// The newest query of the user of whom most wait, with their number, among some.
+    pub(crate) fn longest(&self, among: Among) -> Option<(usize, Spot, QueryId)> {
+        let of_class = |lane: LaneId, class: ClassId| {
+            let (len, user) = self.lanes.get(&lane)?.classes.get(&class)?.lengths.last()?;
+            Some((*len, lane, class, *user))
+        };
+        let of_lane = |lane: LaneId| of_class(lane, self.lanes.get(&lane)?.longest.last()?.1);
+        let (len, lane, class, user) = match among {
+            Among::All => self.lanes.keys().filter_map(|lane| of_lane(*lane)).max(),
+            Among::Lane(lane) => of_lane(lane),
+            Among::Class(class) => self.lanes_of(class).filter_map(|lane| of_class(lane, class)).max(),
+        }?;
         let (seq, waiter) = self.lanes.get(&lane)?.classes.get(&class)?.users.get(&user)?.waiting.last_key_value()?;
         Some((len, Spot { lane, class, user, seq: *seq }, waiter.query))
     }
@@ -293,6 +328,11 @@ impl ClassQueue {
     fn new(floor: f64) -> ClassQueue {
         let (users, order, lengths) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         ClassQueue { users, order, lengths, len: 0, floor, key: (0, 0) }
+    }
+
+    /// How many wait of the user of whom most do.
+    fn longest(&self) -> usize {
+        self.lengths.last().map_or(0, |(len, _)| *len)
     }
 
     fn touch(

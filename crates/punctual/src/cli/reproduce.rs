@@ -1,5 +1,7 @@
 //! `punctual reproduce`: the papers' tables again, ours beside them.
 
+mod fairness;
+mod laning;
 mod policies;
 mod world;
 
@@ -42,6 +44,10 @@ pub(super) enum What {
     Trigger(policies::Flags),
     /// Tables 2, 3 and 4
     All(policies::Flags),
+    /// Light queries beside too many heavy ones: priorities, thresholds, lanes and fair queues
+    Laning(laning::Flags),
+    /// One user who floods the gateway beside ten who do not: first come first served, and fair queues
+    Fairness(fairness::Flags),
 }
 
 #[derive(Debug, Args)]
@@ -102,6 +108,8 @@ pub(super) fn run(what: &What) -> Result<u8, Stop> {
         What::SpinupSize(flags) => policies::run(&[Study::SpinupSize], flags),
         What::Trigger(flags) => policies::run(&[Study::Trigger], flags),
         What::All(flags) => policies::run(&[Study::Router, Study::SpinupSize, Study::Trigger], flags),
+        What::Laning(flags) => laning::run(flags),
+        What::Fairness(flags) => fairness::run(flags),
     }
 }
 

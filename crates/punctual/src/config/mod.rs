@@ -14,6 +14,8 @@ mod classes;
 mod clusters;
 #[cfg(test)]
 pub(crate) mod doc;
+#[cfg(test)]
+mod druid;
 mod error;
 mod keys;
 pub(crate) mod near;

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use punctual_core::route::Counting;
 use punctual_sim::world::warehouse::Table;
@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::lessons::Lessons;
 use super::run::{Outcome, run};
 use super::settings::{Scenario, Study};
+use super::workers;
 use crate::figure::Figure;
 
 /// A policy in a scenario.
@@ -87,28 +88,11 @@ pub fn compare(
         .flat_map(|scenario| policies.iter().map(move |policy| (*scenario, *policy)))
         .flat_map(|(scenario, policy)| (0..seeds).map(move |seed| (scenario, policy, seed)))
         .collect();
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let work = || {
-        let mut mine: Vec<(usize, Outcome)> = Vec::new();
-        while !stop.load(Ordering::Relaxed) {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((scenario, policy, seed)) = jobs.get(at) else { break };
-            let setting = study.setting(policy, *scenario, counting, (lessons, table, *seed));
-            mine.push((at, Outcome { ended: Vec::new(), ..run(&setting) }));
-            tell(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
-        }
-        mine
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut outcomes: Vec<(usize, Outcome)> = std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        running.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
-    });
-    outcomes.sort_by_key(|(at, _)| *at);
-    if outcomes.len() < jobs.len() {
-        return None;
-    }
-    let outcomes: Vec<Outcome> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
+    let outcomes = workers::all(jobs.len(), stop, tell, |at| {
+        let (scenario, policy, seed) = jobs[at];
+        let setting = study.setting(policy, scenario, counting, (lessons, table, seed));
+        Outcome { ended: Vec::new(), ..run(&setting) }
+    })?;
     Some(summary(study, &outcomes, seeds, lessons.queries))
 }
 

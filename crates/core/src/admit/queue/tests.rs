@@ -154,9 +154,9 @@ fn the_longest_is_the_newest_of_whom_most_wait() {
     bench.waits(0, 1, 1, 0.0, 0);
     bench.waits(1, 1, 2, 0.0, 0);
     let newest = bench.waits(1, 1, 2, 0.0, 0);
-    assert_eq!(bench.queues.longest(|_, _| true).map(|(len, spot, _)| (len, spot)), Some((2, newest)));
-    assert_eq!(bench.queues.longest(|lane, _| lane == LaneId(0)).map(|(len, ..)| len), Some(1));
-    assert_eq!(bench.queues.longest(|_, class| class == CONTROL), None);
+    assert_eq!(bench.queues.longest(Among::All).map(|(len, spot, _)| (len, spot)), Some((2, newest)));
+    assert_eq!(bench.queues.longest(Among::Lane(LaneId(0))).map(|(len, ..)| len), Some(1));
+    assert_eq!(bench.queues.longest(Among::Class(CONTROL)), None);
     assert_eq!((bench.queues.lane_len(LaneId(1)), bench.queues.class_len(DEFAULT)), (2, 3));
     assert_eq!(bench.queues.user_len(newest), (2, 1));
 }
@@ -190,9 +190,27 @@ proptest! {
             for lane in 0..3 {
                 prop_assert_eq!(bench.queues.lane_len(LaneId(lane)), here.iter().filter(|s| s.lane.0 == lane).count());
                 prop_assert_eq!(bench.queues.head(LaneId(lane)).map(|(spot, _)| spot), searched(&bench, LaneId(lane)));
+                prop_assert_eq!(longest(&bench, Among::Lane(LaneId(lane))), longest_of(&here, |s| s.lane.0 == lane));
             }
+            for class in 0..4 {
+                let class = ClassId(class);
+                prop_assert_eq!(bench.queues.class_len(class), here.iter().filter(|s| s.class == class).count());
+                prop_assert_eq!(longest(&bench, Among::Class(class)), longest_of(&here, |s| s.class == class));
+            }
+            prop_assert_eq!(longest(&bench, Among::All), longest_of(&here, |_| true));
         }
     }
+}
+
+fn longest(bench: &Bench, among: Among) -> Option<Spot> {
+    bench.queues.longest(among).map(|(_, spot, _)| spot)
+}
+
+/// The newest of whom most wait, by looking at all that wait there.
+fn longest_of(here: &[Spot], among: impl Fn(&Spot) -> bool) -> Option<Spot> {
+    let user = |spot: &Spot| (spot.lane, spot.class, spot.user);
+    let beside = |spot: &&Spot| here.iter().filter(|other| user(other) == user(spot)).count();
+    here.iter().filter(|spot| among(spot)).max_by_key(|spot| (beside(spot), **spot)).copied()
 }
 
 /// What is next in a lane, by looking at all that wait there.

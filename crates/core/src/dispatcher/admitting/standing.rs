@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Dispatcher, LiveState};
-use crate::admit::queue::{Order, Spot};
+use crate::admit::queue::{Among, Order, Spot};
 use crate::class;
 use crate::cluster::Seat;
 use crate::event::{Command, Full, Refusal};
@@ -200,10 +200,10 @@ impl Dispatcher {
         let own = self.queues.user_len(spot).0;
         let longest = match self.policy.order {
             Order::Fifo => None,
-            Order::Fair => self.queues.longest(|lane, class| match full {
-                Full::Class(of) => class == of,
-                Full::Lane(of) => lane == of,
-                Full::Gateway => true,
+            Order::Fair => self.queues.longest(match full {
+                Full::Class(class) => Among::Class(class),
+                Full::Lane(lane) => Among::Lane(lane),
+                Full::Gateway => Among::All,
             }),
         };
         match longest.filter(|(len, ..)| *len > own) {
