@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn names_read_back() {
         for mode in Mode::ALL {
-            assert_eq!(Mode::named(mode.name()), Some(*mode));
+            assert_eq!(Mode::named(mode.name()), Some(mode));
         }
         assert_eq!(Mode::named("maybe"), None);
     }

@@ -5,7 +5,7 @@ macro_rules! named {
     ($($kind:ident { $($variant:ident = $name:literal),+ })+) => {$(
         impl $kind {
             /// Every one.
-            pub const ALL: &[$kind] = &[$($kind::$variant),+];
+            pub const ALL: [$kind; [$($kind::$variant),+].len()] = [$($kind::$variant),+];
 
             /// The name used in configuration and reports.
             pub const fn name(self) -> &'static str {
@@ -14,7 +14,7 @@ macro_rules! named {
 
             /// The one of that name.
             pub fn named(name: &str) -> Option<$kind> {
-                $kind::ALL.iter().copied().find(|kind| kind.name() == name)
+                $kind::ALL.into_iter().find(|kind| kind.name() == name)
             }
         }
 

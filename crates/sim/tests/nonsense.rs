@@ -63,7 +63,7 @@ impl Nonsense {
         }
         Policy {
             routing: self.one_of(&Routing::ALL),
-            routing_mode: self.one_of(Mode::ALL),
+            routing_mode: self.one_of(&Mode::ALL),
             baseline: self.one_of(&Routing::ALL),
             counting: Counting::Expected,
             classes,

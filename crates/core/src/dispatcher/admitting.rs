@@ -90,7 +90,7 @@ impl Dispatcher {
         }
         let Some(terms) = self.terms(query.class) else { return Admission::default() };
         let fair = self.policy.order == Order::Fair;
-        let foresees = terms.thresholds.predict() || terms.refuse_late || fair && terms.weight.work != 0.0;
+        let foresees = terms.thresholds.predict() || fair && terms.weight.work != 0.0;
         let forecast = if foresees { self.forecast(query) } else { None };
         let Some(terms) = self.terms(query.class) else { return Admission::default() };
         let priority = terms.priority(query.claim.priority, query.claim.scan, forecast);
@@ -188,13 +188,6 @@ impl Dispatcher {
         self.policy.max_running.unwrap_or_else(slots)
     }
 
-    /// True if one more of that class and lane may run now, as far as limits go.
-    fn may_run(&self, class: ClassId, lane: LaneId, total: u32) -> bool {
-        !self.is_gateway_full()
-            && self.counts.lane(lane) < self.policy.lanes.limit(lane, total)
-            && !self.is_class_full(class)
-    }
-
     fn is_gateway_full(&self) -> bool {
         self.policy.max_running.is_some_and(|most| self.counts.total() >= most)
     }
@@ -219,19 +212,13 @@ impl Dispatcher {
         self.queues.head(first?.0).map(|(_, query)| query)
     }
 
-    /// Queries that a cluster turned away and that may run, oldest first.
-    pub(super) fn turned_away(&self) -> Vec<QueryId> {
-        let total = self.total();
-        let may_run = |id: &&QueryId| {
-            self.live.get(id).is_some_and(|live| self.may_run(live.query.class, live.admission.lane, total))
-        };
-        self.again.values().filter(may_run).copied().collect()
-    }
-
-    /// True if the limits allow that a query runs that could when it was last looked at.
-    pub(super) fn still_may_run(&self, id: QueryId) -> bool {
-        let live = self.live.get(&id);
-        live.is_some_and(|live| self.may_run(live.query.class, live.admission.lane, self.total()))
+    /// True if the limits allow that a query runs now.
+    pub(super) fn may_run(&self, id: QueryId) -> bool {
+        let Some(live) = self.live.get(&id) else { return false };
+        let lane = live.admission.lane;
+        !self.is_gateway_full()
+            && !self.is_class_full(live.query.class)
+            && self.counts.lane(lane) < self.policy.lanes.limit(lane, self.total())
     }
 
     /// True if one more query may be placed on a cluster.
@@ -348,7 +335,9 @@ impl Dispatcher {
         if live.query.class == class::CONTROL {
             return;
         }
-        if let Some(traits) = live.query.traits.as_ref().filter(|_| status == Status::Finished) {
+        // Where texts ran last is asked only where turns are fair.
+        let told = status == Status::Finished && self.policy.order == Order::Fair;
+        if let Some(traits) = live.query.traits.as_ref().filter(|_| told) {
             self.warm.put(traits.text, self.now, cluster);
         }
         self.move_lanes(live.query.fingerprint);

@@ -132,7 +132,9 @@ impl Dispatcher {
     /// Places waiting queries while there is room: control queries, then those that a cluster has turned away, which may have
     /// run already, then whoever's turn it is.
     pub(super) fn place_waiting(&mut self, commands: &mut Vec<Command>) {
-        for id in self.control.values().copied().collect::<Vec<_>>() {
+        let mut after = 0;
+        while let Some((&seq, &id)) = self.control.range(after..).next() {
+            after = seq + 1;
             let Some(live) = self.live.get(&id) else { continue };
             let (fresh, candidates) = (live.tried.is_empty(), self.open_for(live, Seat::Control));
             match Router::choose_control(&candidates) {
@@ -142,8 +144,8 @@ impl Dispatcher {
                 None => {}
             }
         }
-        for id in self.turned_away() {
-            if self.still_may_run(id) {
+        for id in self.again.values().copied().collect::<Vec<_>>() {
+            if self.may_run(id) {
                 self.place_if_there_is_room(id, commands);
             }
         }

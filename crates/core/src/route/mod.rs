@@ -14,6 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{ClusterId, Units};
+use crate::named::named;
 use crate::rng::Rng;
 
 pub use slo::{Counting, HARMED_NAMED, Weighed};
@@ -35,36 +36,20 @@ pub enum Routing {
     SloStage,
 }
 
-impl Routing {
-    /// Every policy.
-    pub const ALL: [Routing; 5] =
-        [Routing::RoundRobin, Routing::LeastOutstanding, Routing::P2c, Routing::Slo, Routing::SloStage];
-
-    /// The name used in configuration and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Routing::RoundRobin => "round_robin",
-            Routing::LeastOutstanding => "least_outstanding",
-            Routing::P2c => "p2c",
-            Routing::Slo => "slo",
-            Routing::SloStage => "slo_stage",
-        }
-    }
-
-    /// True if it goes by what a model predicts; without one it is as [`Routing::LeastOutstanding`].
-    pub const fn predicts(self) -> bool {
-        matches!(self, Routing::Slo | Routing::SloStage)
-    }
-
-    /// The policy of that name.
-    pub fn named(name: &str) -> Option<Routing> {
-        Routing::ALL.into_iter().find(|routing| routing.name() == name)
+named! {
+    Routing {
+        RoundRobin = "round_robin",
+        LeastOutstanding = "least_outstanding",
+        P2c = "p2c",
+        Slo = "slo",
+        SloStage = "slo_stage"
     }
 }
 
-impl fmt::Display for Routing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+impl Routing {
+    /// True if it goes by what a model predicts; without one it is as [`Routing::LeastOutstanding`].
+    pub const fn predicts(self) -> bool {
+        matches!(self, Routing::Slo | Routing::SloStage)
     }
 }
 

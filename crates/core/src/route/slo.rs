@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Candidate, Why, least_outstanding};
 use crate::id::{ClusterId, QueryId};
+use crate::named::named;
 use crate::predict::distribution::Prediction;
 use crate::query::Predicted;
 
@@ -43,25 +44,11 @@ pub enum Counting {
     Expected,
 }
 
+named! {
+    Counting { Median = "median", P75 = "p75", P90 = "p90", Expected = "expected" }
+}
+
 impl Counting {
-    /// Every way.
-    pub const ALL: [Counting; 4] = [Counting::Median, Counting::P75, Counting::P90, Counting::Expected];
-
-    /// The name used in configuration and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Counting::Median => "median",
-            Counting::P75 => "p75",
-            Counting::P90 => "p90",
-            Counting::Expected => "expected",
-        }
-    }
-
-    /// The way of that name.
-    pub fn named(name: &str) -> Option<Counting> {
-        Counting::ALL.into_iter().find(|counting| counting.name() == name)
-    }
-
     /// How much a query counts as a violation, from 0 to 1, that has run for `elapsed` seconds and must be done `within`
     /// seconds of its start. Its prediction counts as at least what has elapsed.
     pub fn late(self, prediction: Prediction, within: f64, elapsed: f64) -> f64 {

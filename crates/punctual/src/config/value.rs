@@ -2,6 +2,7 @@
 //!
 //! Each reading says what it found and what to write instead, in words that stand after the key's name.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -31,21 +32,25 @@ pub(super) fn wrong<T>(found: impl Into<String>, fix: impl Into<String>) -> Read
 
 /// A whole number within bounds.
 pub(super) fn count(value: &DeValue<'_>, least: u64, most: u64) -> Read<u64> {
-    let fix = format!("write a whole number from {least} to {most}");
-    let DeValue::Integer(written) = value else { return wrong(is_a(value), fix) };
-    match i128::from_str_radix(written.as_str(), written.radix()) {
-        Ok(number) if (i128::from(least)..=i128::from(most)).contains(&number) => Ok(number as u64),
-        _ => wrong(format!("{written} is out of range"), fix),
-    }
+    whole_number(value, least, most)
 }
 
 /// A whole number within bounds that may be below zero.
 pub(super) fn whole(value: &DeValue<'_>, least: i64, most: i64) -> Read<i64> {
+    whole_number(value, least, most)
+}
+
+fn whole_number<T>(value: &DeValue<'_>, least: T, most: T) -> Read<T>
+where
+    T: Copy + fmt::Display + PartialOrd + TryFrom<i128>,
+{
     let fix = format!("write a whole number from {least} to {most}");
     let DeValue::Integer(written) = value else { return wrong(is_a(value), fix) };
-    match i128::from_str_radix(written.as_str(), written.radix()) {
-        Ok(number) if (i128::from(least)..=i128::from(most)).contains(&number) => Ok(number as i64),
-        _ => wrong(format!("{written} is out of range"), fix),
+    let number =
+        i128::from_str_radix(written.as_str(), written.radix()).ok().and_then(|number| T::try_from(number).ok());
+    match number.filter(|number| (least..=most).contains(number)) {
+        Some(number) => Ok(number),
+        None => wrong(format!("{written} is out of range"), fix),
     }
 }
 

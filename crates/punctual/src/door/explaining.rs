@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use punctual_core::dispatcher::{Decision, Queued, WaitsFor};
+use punctual_core::dispatcher::{Decision, Queued};
 use punctual_core::id::QueryId;
 use punctual_core::query::Predicted;
 use punctual_core::time::Span;
@@ -39,13 +39,6 @@ impl Session {
 }
 
 fn waits(id: QueryId, Queued { because, ahead, expected }: Queued) -> Problem {
-    let why = match because {
-        WaitsFor::Class => "as many of its class run as may",
-        WaitsFor::Lane => "as many of its lane run as may",
-        WaitsFor::Gateway => "as many queries run as may",
-        WaitsFor::Cluster => "no cluster has room for it",
-        WaitsFor::Turn => "others come before it",
-    };
     let mut detail = match ahead {
         0 => "It is the next of its lane.".to_owned(),
         1 => "One of its lane comes before it.".to_owned(),
@@ -54,7 +47,7 @@ fn waits(id: QueryId, Queued { because, ahead, expected }: Queued) -> Problem {
     if let Some(wait) = expected {
         let _ = write!(detail, " That takes about {}.", rounded(wait));
     }
-    Problem::new(b"00000", format!("query {} waits: {why}", id.0))
+    Problem::new(b"00000", format!("query {} waits: {because}", id.0))
         .detail(detail)
         .hint("SELECT * FROM punctual.queries shows where it stands.")
 }
@@ -88,6 +81,7 @@ fn placed(id: QueryId, cluster: &str, decision: Option<&Decision>) -> Problem {
 #[cfg(test)]
 mod tests {
     use punctual_core::class::DEFAULT;
+    use punctual_core::dispatcher::WaitsFor;
     use punctual_core::id::{ClusterId, Units};
     use punctual_core::route::{Candidate, Weighed, Why};
     use punctual_core::time::Time;

@@ -24,13 +24,11 @@ use punctual_core::id::{SessionId, UserId};
 use punctual_core::policy::Policy;
 use punctual_core::query::{Ended, Status};
 use punctual_core::time::{Span, Time};
-use punctual_sim::rehearsal::{Rehearsal, Troubles};
 use punctual_sim::workload::{Arrival, Asked, Pattern, Templates};
-use punctual_sim::world::compute::Make;
 use punctual_sim::world::warehouse::{Table, Template};
 use serde::Serialize;
 
-use super::laning::{cluster, patient};
+use super::laning::{on_one_cluster, patient};
 use super::workers;
 use crate::figure::Figure;
 
@@ -135,18 +133,8 @@ const FLOOD: UserId = UserId(0);
 /// Runs it.
 pub fn run(order: Order, wants: Wants, load: &Load, seed: u64, table: &Arc<Table>) -> Outcome {
     let policy = Policy { order, max_waiting: load.max_waiting, ..patient() };
-    let rehearsal = Rehearsal {
-        seed,
-        policy,
-        fleet: vec![cluster(load.units, load.slots)],
-        model: None,
-        make: Make::Warehouse { table: Arc::clone(table), seed },
-        clients: None,
-        troubles: Troubles::default(),
-    };
     let arrivals = load.arrivals(wants, seed, table);
-    let rehearsed = rehearsal.run(&arrivals, &mut |_| true);
-    rehearsed.map_or_else(Outcome::default, |rehearsed| load.outcome(&rehearsed.ended, table))
+    load.outcome(&on_one_cluster(policy, (load.units, load.slots), &arrivals, seed, table), table)
 }
 
 impl Load {
@@ -393,9 +381,7 @@ impl fmt::Display for Fairness {
             writeln!(f, "{flood_waited_most_s:>10.0} {gap_most_s:>9.0} {refused:>7.1} % {flood:>7.1} %")?;
         }
         writeln!(f)?;
-        for bound in &self.bounds {
-            writeln!(f, "{} {}", if bound.holds { "holds: " } else { "BROKEN:" }, bound.what)?;
-        }
+        self.bounds.iter().try_for_each(|bound| writeln!(f, "{bound}"))?;
         write!(f, "{} seeds. Shares are of an equal one; waits and gaps are the longest with any seed.", self.seeds)
     }
 }

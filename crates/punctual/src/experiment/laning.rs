@@ -226,7 +226,7 @@ pub(super) fn patient() -> Policy {
 const DAY: u64 = 86_400;
 
 /// One cluster of that size.
-pub(super) fn cluster(units: u32, slots: u32) -> Spec {
+fn cluster(units: u32, slots: u32) -> Spec {
     let name = format!("rpu{units}");
     Spec { name, units: Units(units), slots, price: Price::default(), killable: true, offer: None }
 }
@@ -237,18 +237,29 @@ pub fn run(what: What, load: &Load, seed: u64, table: &Arc<Table>) -> Outcome {
         What::Scheme(scheme) => scheme.policy(load),
         What::HeavyAlone(slots) => Policy { lanes: manual(slots), ..Scheme::Manual.policy(load) },
     };
+    let arrivals = arrivals(what, load, seed, table);
+    Outcome::of(&on_one_cluster(policy, (load.units, load.slots), &arrivals, seed, table), load)
+}
+
+/// What became of all that came to one cluster of that size with so many slots.
+pub(super) fn on_one_cluster(
+    policy: Policy,
+    (units, slots): (u32, u32),
+    arrivals: &[Arrival],
+    seed: u64,
+    table: &Arc<Table>,
+) -> Vec<Ended> {
     let rehearsal = Rehearsal {
         seed,
         policy,
-        fleet: vec![cluster(load.units, load.slots)],
+        fleet: vec![cluster(units, slots)],
         model: None,
         make: Make::Warehouse { table: Arc::clone(table), seed },
         clients: None,
         troubles: Troubles::default(),
     };
-    let arrivals = arrivals(what, load, seed, table);
-    let rehearsed = rehearsal.run(&arrivals, &mut |_| true);
-    rehearsed.map_or_else(Outcome::default, |rehearsed| Outcome::of(&rehearsed.ended, load))
+    // Nothing stops it.
+    rehearsal.run(arrivals, &mut |_| true).map_or_else(Vec::new, |rehearsed| rehearsed.ended)
 }
 
 /// What comes, in the order of time, each from a client of its own.

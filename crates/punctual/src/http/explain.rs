@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use punctual_core::class::{Client, Origin};
-use punctual_core::dispatcher::{Decision, Queued, Verdict, WaitsFor};
+use punctual_core::dispatcher::{Decision, Queued, Verdict};
 use punctual_core::query::Predicted;
 use punctual_core::tag::parse_span;
 use punctual_core::time::Span;
@@ -116,7 +116,7 @@ fn verdict(explained: &Explained) -> Map<String, Value> {
         Verdict::Run(decision) => decided(decision, explained),
         Verdict::Wait(Queued { because, ahead, expected }) => json!({
             "verdict": "wait",
-            "why": waits_because(*because),
+            "why": because.to_string(),
             "ahead": ahead,
             "expected_wait_s": expected.map(Span::secs_f64),
         }),
@@ -128,16 +128,6 @@ fn verdict(explained: &Explained) -> Map<String, Value> {
     let mut told = if let Value::Object(told) = told { told } else { Map::new() };
     told.insert("starts".to_owned(), json!(explained.considered.starts));
     told
-}
-
-fn waits_because(because: WaitsFor) -> &'static str {
-    match because {
-        WaitsFor::Class => "as many of its class run as may",
-        WaitsFor::Lane => "as many of its lane run as may",
-        WaitsFor::Gateway => "as many queries run as may",
-        WaitsFor::Cluster => "no cluster that is ready has room for it",
-        WaitsFor::Turn => "others come before it",
-    }
 }
 
 fn decided(decision: &Decision, explained: &Explained) -> Value {

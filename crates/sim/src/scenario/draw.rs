@@ -92,7 +92,7 @@ fn policy(dice: &mut Dice) -> Policy {
     }
     Policy {
         routing: dice.one_of(&Routing::ALL),
-        routing_mode: dice.one_of(Mode::ALL),
+        routing_mode: dice.one_of(&Mode::ALL),
         baseline: dice.one_of(&[Routing::RoundRobin, Routing::LeastOutstanding, Routing::P2c]),
         counting: dice.one_of(&Counting::ALL),
         classes,
@@ -125,7 +125,7 @@ fn scaling(dice: &mut Dice) -> Scaling {
     let offers = [1, 2, 4, 8].into_iter().filter(|_| dice.sometimes(0.4)).collect::<Vec<_>>();
     Scaling {
         mode: dice.one_of(&[Mode::On, Mode::On, Mode::On, Mode::Shadow, Mode::Suggest]),
-        trigger: dice.one_of(Trigger::ALL),
+        trigger: dice.one_of(&Trigger::ALL),
         selector: dice.one_of(&[Selector::None, Selector::Horizontal, STUDIED[0], STUDIED[1], STUDIED[0], STUDIED[1]]),
         offers: offers.into_iter().map(|units| offer(dice, units)).collect(),
         window: dice.span(0.5, 30.0),

@@ -6,6 +6,7 @@
 //! the places told are the worst that there can be as things are, had everyone used as much.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,18 @@ impl WaitsFor {
             WaitsFor::Cluster => "cluster",
             WaitsFor::Turn => "turn",
         }
+    }
+}
+
+impl fmt::Display for WaitsFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WaitsFor::Class => "as many of its class run as may",
+            WaitsFor::Lane => "as many of its lane run as may",
+            WaitsFor::Gateway => "as many queries run as may",
+            WaitsFor::Cluster => "no cluster that is ready has room for it",
+            WaitsFor::Turn => "others come before it",
+        })
     }
 }
 

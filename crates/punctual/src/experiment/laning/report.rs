@@ -71,6 +71,12 @@ pub struct Bound {
     pub holds: bool,
 }
 
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", if self.holds { "holds: " } else { "BROKEN:" }, self.what)
+    }
+}
+
 /// Runs every scheme with so many seeds on all cores. `tell` hears of each run that is done, of how many; None if `stop` was set.
 pub fn compare(
     load: &Load,
@@ -204,9 +210,7 @@ impl fmt::Display for Laning {
             )?;
         }
         writeln!(f)?;
-        for Bound { what, holds } in &self.bounds {
-            writeln!(f, "{} {what}", if *holds { "holds: " } else { "BROKEN:" })?;
-        }
+        self.bounds.iter().try_for_each(|bound| writeln!(f, "{bound}"))?;
         write!(
             f,
             "{} seeds. An order decides who is next, not who runs: what runs is not interrupted, and all slots are taken by the heavy.",
