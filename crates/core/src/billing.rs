@@ -43,6 +43,17 @@ impl Price {
     }
 }
 
+/// An amount of dollars in digits: two decimals at least, and five at most unless these would all be zeros.
+pub fn dollars(amount: f64) -> String {
+    let mut text = format!("{amount:.5}");
+    if amount != 0.0 && text.trim_start_matches('-').chars().all(|digit| matches!(digit, '0' | '.')) {
+        text = format!("{amount:.12}");
+    }
+    let kept = text.trim_end_matches('0').len().max(text.find('.').map_or(0, |point| point + 3));
+    text.truncate(kept);
+    text
+}
+
 /// The billing timer of one cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timer {
@@ -202,6 +213,14 @@ mod tests {
     fn a_second_of_a_four_unit_cluster_costs_its_share_of_the_hour() {
         let price = Price { per_unit_hour: 0.36, minimum: Span::ZERO };
         assert!((price.cost(Units(4), Span::from_secs(50)) - 0.02).abs() < 1e-12);
+    }
+
+    #[test]
+    fn amounts_have_as_many_digits_as_they_need() {
+        let amounts = [0.0, 51.0, 12.3456789, 0.0625, 0.004, 0.000012, 0.000_000_123, -0.5, 1e9];
+        let shown =
+            ["0.00", "51.00", "12.34568", "0.0625", "0.004", "0.00001", "0.000000123", "-0.50", "1000000000.00"];
+        assert_eq!(amounts.map(dollars), shown);
     }
 
     #[test]

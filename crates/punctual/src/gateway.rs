@@ -29,6 +29,7 @@ use crate::http;
 use crate::journal::{self, JournalError};
 use crate::link::{Link, Snapshot};
 use crate::metrics::Metrics;
+use crate::model::absent;
 use crate::model::file::{self, Opened};
 use crate::model::renewal::Renewal;
 use crate::plans::{self, Asker, Plans};
@@ -131,6 +132,10 @@ impl Gateway {
             Providers::new(settings.gateway, kinds, settings.door.clone(), settings.policy.cancel_grace);
         let records = Records { history: Some(history.recorder()), journal: Some(journal), metrics: metrics.clone() };
         let model = model(&settings.prediction);
+        let absent = absent::meanwhile(&settings.policy, &settings.prediction.model).filter(|_| model.is_none());
+        if let Some(meanwhile) = absent {
+            tracing::warn!("{meanwhile}");
+        }
         let predicts = model.is_some() || settings.prediction.retrain.is_some();
         let in_force = InForce::new(Rules::new(settings.door.clone(), settings.policy.classes.clone()));
         let parts = Parts {

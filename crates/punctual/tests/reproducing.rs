@@ -104,6 +104,12 @@ fn is_sound(table: &Value, policies: &[&str], clusters: [Value; 2]) {
 fn tables_of_policies_have_absolute_figures_and_changes_that_follow_from_them() {
     let all = reproduce("all");
     is_sound(&all["router"], &["round_robin", "slo_stage", "slo"], [json!([16, 16]), json!([32, 16])]);
+    // Where they ran: all on the clusters that there are, in turn as near as 33 queries can be.
+    for row in all["router"]["rows"].as_array().expect("rows") {
+        let shares: Vec<f64> = row["shares"].as_array().expect("shares").iter().map(number).collect();
+        assert!(shares.len() == 2 && (shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{row}");
+        assert!(row["policy"] != "round_robin" || (shares[0] - 17.0 / 33.0).abs() < 1e-9, "{row}");
+    }
     let one = [json!([8]), json!([16])];
     is_sound(&all["spinup-size"], &["none", "horizontal", "vertical", "add_cluster"], one.clone());
     is_sound(&all["trigger"], &["none", "queue_depth", "observed", "combined"], one);

@@ -256,7 +256,7 @@ fn a_training_that_is_interrupted_keeps_the_best_so_far_and_can_go_on() {
     let train = ["train", "h", "-o", "m.model", "--split", "none", "--epochs", "1000", "--hidden", "16"];
     let left = dir.path().join("m.model.training");
     let mut begun = Command::new(env!("CARGO_BIN_EXE_punctual"));
-    begun.args(train).args(["--format", "json"]).current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+    begun.args(train).args(["--format", "json"]).current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let begun = begun.spawn().expect("it starts");
     while !left.exists() {
         std::thread::yield_now();
@@ -264,7 +264,9 @@ fn a_training_that_is_interrupted_keeps_the_best_so_far_and_can_go_on() {
     let pid = rustix::process::Pid::from_raw(begun.id() as i32).expect("a process id");
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it hears");
     let ended = begun.wait_with_output().expect("it ends");
-    assert_eq!(ended.status.code(), Some(0));
+    assert_eq!(ended.status.code(), Some(1));
+    let said = text(&ended.stderr);
+    assert!(said.contains("interrupted; m.model is the best so far") && said.contains("--resume"), "{said}");
     let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
     assert_eq!((report["kind"].as_str(), report["stopped"].as_bool()), (Some("network"), Some(true)));
     assert!(left.exists(), "what it takes to go on stays");

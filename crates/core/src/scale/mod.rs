@@ -16,6 +16,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::billing::dollars;
 use crate::cluster::Spec;
 use crate::id::{ClusterId, StudyId, Units};
 use crate::mode::Mode;
@@ -244,7 +245,7 @@ impl fmt::Display for Because {
             Because::Replaced => write!(f, "another has taken its place"),
             Because::MostClusters(most) => write!(f, "{most} clusters are there, as many as may be"),
             Because::MostPerHour { would, most } => {
-                write!(f, "the clusters would cost ${would:.2} an hour, and ${most:.2} may be spent")
+                write!(f, "the clusters would cost ${} an hour, and ${} may be spent", dollars(*would), dollars(*most))
             }
             Because::Stale => write!(f, "the fleet has changed since the study began"),
         }
@@ -276,6 +277,12 @@ mod tests {
         assert_eq!(best(&[(None, 0.5, 1.0), (Some(0), 0.5, 1.0)], 0.05), None);
         assert_eq!(best(&[], 0.05), None);
         assert_eq!(best(&[(None, 0.5, 1.0), (Some(0), f64::NAN, 0.0)], 0.05), None);
+    }
+
+    #[test]
+    fn a_budget_of_less_than_a_cent_is_said() {
+        let because = Because::MostPerHour { would: 6.0, most: 0.001 };
+        assert_eq!(because.to_string(), "the clusters would cost $6.00 an hour, and $0.001 may be spent");
     }
 
     #[test]

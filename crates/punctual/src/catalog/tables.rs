@@ -10,12 +10,13 @@ use punctual_core::mode::Mode;
 use punctual_core::predict::record::Lately;
 use punctual_core::query::{Predicted, Status};
 use punctual_core::route::{Candidate, Regret, Verdicts, Weighed};
-use punctual_core::scale::{Act, Prospect, Scaled};
+use punctual_core::scale::{Act, Prospect, Scaled, Selector};
 use punctual_core::time::{Span, Time};
 use punctual_core::view::{LaneView, ModelView, QueryView, RoutingView, ScalerView, View};
 
 use super::stamp::timestamp;
 use crate::link::{About, Snapshot};
+use crate::model::absent;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +236,12 @@ pub(crate) static CONTROLLERS: Table = Table {
         column("controller", Text, "`routing` or `scaling`."),
         column("mode", Text, "`off`, `shadow`, `suggest` or `on`."),
         column("policy", Text, "What it decides by, as `punctual simulate --policy` writes it."),
-        column("acts", Text, "What acts: the policy itself, the baseline in its place, or null: nothing does."),
+        column(
+            "acts",
+            Text,
+            "What acts: the policy itself, the baseline in its place, or null: nothing does. While there is no model, \
+             `least_outstanding` stands for a routing that predicts, and `horizontal` for a selector that studies.",
+        ),
         column(
             "decisions",
             Int8,
@@ -249,7 +255,11 @@ pub(crate) static CONTROLLERS: Table = Table {
              is not known.",
         ),
         column("regret_usd", Float8, "Dollars more, in the same way; negative: less."),
-        column("advice", Text, "In mode `suggest`: what someone should do."),
+        column(
+            "advice",
+            Text,
+            "In mode `suggest`: what someone should do; and that the model has drifted that says so, if it has.",
+        ),
     ],
     rows: controllers,
 };
@@ -476,8 +486,10 @@ fn routing_row(view: &View) -> Vec<Cell> {
     let advice = match mode {
         Mode::Suggest if elsewhere > 0 && weighs => Cell::Text(format!(
             "set policy.routing_mode to \"on\": of {decisions} queries {elsewhere} would go elsewhere, and it expects {:+.1} SLO \
-             violations and {:+.4} dollars of that",
-            -regret.violations, -regret.cost,
+             violations and {:+.4} dollars of that{}",
+            -regret.violations,
+            -regret.cost,
+            doubt(view),
         )),
         _ => Cell::Null,
     };
@@ -485,7 +497,11 @@ fn routing_row(view: &View) -> Vec<Cell> {
         Cell::Text("routing".to_owned()),
         Cell::Text(mode.to_string()),
         Cell::Text(written.clone()),
-        Cell::Text(if mode == Mode::On { written } else { baseline.to_string() }),
+        Cell::Text(match mode {
+            Mode::On if policy.predicts() && view.model.is_none() => absent::MEANWHILE.to_string(),
+            Mode::On => written,
+            _ => baseline.to_string(),
+        }),
         watched(count(decisions)),
         watched(count(elsewhere)),
         watched(known(regret.violations)),
@@ -505,16 +521,34 @@ fn scaling_row(view: &View) -> Vec<Cell> {
         Cell::Text("scaling".to_owned()),
         Cell::Text(mode.to_string()),
         Cell::Text(written.clone()),
-        if mode == Mode::On { Cell::Text(written) } else { Cell::Null },
+        match selector {
+            _ if mode != Mode::On => Cell::Null,
+            Selector::AddCluster | Selector::Vertical if view.model.is_none() => {
+                Cell::Text(format!("{trigger}:{}", Selector::Horizontal))
+            }
+            _ => Cell::Text(written),
+        },
         count(view.scaling.iter().filter(moves).count() as u64),
         count(view.scaling.iter().filter(undone).count() as u64),
         Cell::Null,
         Cell::Null,
         advice.map_or(Cell::Null, |advised| {
             let at = timestamp(advised.at);
-            Cell::Text(format!("{}: {} ({at})", advised.act, advised.because))
+            // That something is idle is seen, not predicted.
+            let doubt = if matches!(advised.act, Act::Start(..)) { doubt(view) } else { "" };
+            Cell::Text(format!("{}: {} ({at}){doubt}", advised.act, advised.because))
         }),
     ]
+}
+
+/// What is to be said of advice that stands on a model which is off of late.
+fn doubt(view: &View) -> &'static str {
+    let drifted = view.model.and_then(|model| model.lately).is_some_and(|lately| lately.drifted);
+    if drifted {
+        "; but the model that says so has drifted (punctual.model): do not go by it until it is learnt again"
+    } else {
+        ""
+    }
 }
 
 fn prospects(prospects: &[Prospect]) -> String {

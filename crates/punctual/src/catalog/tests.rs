@@ -2,11 +2,12 @@
 
 use super::sample::snapshot;
 use super::*;
-use punctual_core::id::{ModelId, Units};
+use punctual_core::id::{ClusterId, ModelId, Units};
 use punctual_core::mode::Mode;
+use punctual_core::predict::record::Lately;
 use punctual_core::route::{Regret, Routing, Verdicts};
 use punctual_core::scale::{Act, Because, Scaled};
-use punctual_core::time::Time;
+use punctual_core::time::{Span, Time};
 use punctual_core::view::{ModelView, RoutingView};
 
 /// The answer as lines: columns with their types, then rows.
@@ -80,12 +81,12 @@ fn decisions_show_their_evidence() {
 
 #[test]
 fn controllers_show_what_they_would_do_and_advise_it() {
-    let told = |mode, verdicts, scaled: Vec<Scaled>| {
+    let told_with = |mode, verdicts, scaled: Vec<Scaled>, model| {
         let mut snapshot = snapshot();
         let view = &mut snapshot.view;
         view.routing = RoutingView { mode, policy: Routing::Slo, verdicts, ..view.routing };
         (view.scaler.mode, view.scaling) = (mode, scaled);
-        view.model = Some(ModelView { id: ModelId(1), corrected: 0, lately: None });
+        view.model = model;
         let sql =
             "select controller, mode, policy, acts, decisions, different, regret_usd, advice from punctual.controllers";
         let rows = answer(Question { sql, parameters: &[], user: "ann", is_admin: false }, &snapshot).unwrap().rows;
@@ -94,6 +95,8 @@ fn controllers_show_what_they_would_do_and_advise_it() {
         };
         rows.iter().map(row).collect::<Vec<_>>().join("\n") + "\n"
     };
+    let model = |lately| Some(ModelView { id: ModelId(1), corrected: 0, lately });
+    let told = |mode, verdicts, scaled| told_with(mode, verdicts, scaled, model(None));
     let verdicts = Verdicts { decisions: 9, elsewhere: 2, regret: Regret { violations: 1.5, cost: -0.25 } };
     let start = |mode| Scaled {
         at: Time::from_micros(1_767_323_045_000_000),
@@ -116,6 +119,26 @@ fn controllers_show_what_they_would_do_and_advise_it() {
         routing | suggest | slo:expected | least_outstanding | 9 | 2 | -0.25 | set policy.routing_mode to "on": of 9 queries 2 would go elsewhere, and it expects -1.5 SLO violations and +0.2500 dollars of that
         scaling | suggest | combined:add_cluster | null | 1 | 1 | null | start a cluster of size 8: of what could be done it keeps SLOs best (2026-01-02 03:04:05.000000)
     "#]].assert_eq(&told(Mode::Suggest, verdicts, vec![start(Mode::Suggest)]));
+    // What a model says that has drifted.
+    let drifted =
+        Lately { queries: 99, q_error_p50: 3.0, q_error_p90: 9.0, coverage_p90: 0.4, bias: 2.5, drifted: true };
+    let advice = told_with(Mode::Suggest, verdicts, vec![start(Mode::Suggest)], model(Some(drifted)));
+    let doubted =
+        "; but the model that says so has drifted (punctual.model): do not go by it until it is learnt again\n";
+    assert_eq!(advice.matches(doubted).count(), 2, "{advice}");
+    let sound = model(Some(Lately { drifted: false, ..drifted }));
+    let advice = told_with(Mode::Suggest, verdicts, vec![start(Mode::Suggest)], sound);
+    assert!(!advice.contains("drifted"), "{advice}");
+    let idle =
+        Scaled { act: Act::Stop(ClusterId(1)), because: Because::Idle(Span::from_secs(9)), ..start(Mode::Suggest) };
+    let advice = told_with(Mode::Suggest, Verdicts::default(), vec![idle], model(Some(drifted)));
+    assert!(advice.contains("stop cluster") && !advice.contains("drifted"), "nothing was predicted: {advice}");
+    // Without one, something else acts.
+    expect_test::expect![[r#"
+        routing | on | slo:expected | least_outstanding | null | null | null | null
+        scaling | on | combined:add_cluster | combined:horizontal | 0 | 0 | null | null
+    "#]]
+    .assert_eq(&told_with(Mode::On, Verdicts::default(), vec![], None));
 }
 
 #[test]

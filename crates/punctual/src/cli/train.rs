@@ -64,7 +64,7 @@ fingerprint, and says so.
 With --against, the new model is called better if, at arrival, on queries that neither has learnt from, its pinball loss \
 over the median and the 90 % quantile is lower and its Q-error at p90 at most 5 % higher. The exit code does not say it.
 
-Ctrl-C keeps the best model so far. After each epoch, what it takes to go on is written beside the model (MODEL.training), and \
+Ctrl-C keeps the best model so far, and the exit code is 1. After each epoch, what it takes to go on is written beside the model (MODEL.training), and \
 removed when all is done: after an interruption or a kill, the same command with --resume goes on from there.";
 
 fn width(text: &str) -> Result<usize, String> {
@@ -125,7 +125,7 @@ struct Figures {
     q_error_p90: [f64; 2],
 }
 
-/// 0 if a model was written, 1 if not.
+/// 0 if a model was written, 1 if not, or if it was interrupted: then it is the best so far.
 pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
     let begun = Instant::now();
@@ -186,6 +186,12 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
                 print::line(&verdict.because)?;
             }
         }
+    }
+    if report.stopped {
+        return Err(Stop::failed(format_args!(
+            "interrupted; {} is the best so far, and the same command with --resume goes on from there",
+            flags.out.display()
+        )));
     }
     Ok(0)
 }

@@ -19,6 +19,7 @@ mod druid;
 mod error;
 mod keys;
 pub(crate) mod near;
+pub(crate) mod scaling;
 mod section;
 mod tables;
 #[cfg(test)]
@@ -199,9 +200,12 @@ fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>, typed: Typed<'_>)
     admission::check(&of_classes, &classes, &lanes, by_name);
     let prediction = file.section(document, &keys::PREDICTION);
     let mut policy = policy(&file.section(document, &keys::POLICY), &prediction, classes);
-    let clusters = clusters::read(&file.sections(document, &keys::CLUSTER), policy.max_clusters);
+    let of_clusters = file.sections(document, &keys::CLUSTER);
+    let clusters = clusters::read(&of_clusters, policy.max_clusters);
     policy.lanes = lanes;
-    policy.scaling = scaling(&file.section(document, &keys::SCALING), &policy, &clusters);
+    let of_scaling = file.section(document, &keys::SCALING);
+    policy.scaling = scaling(&of_scaling, &policy, &clusters);
+    scaling::check(&of_scaling, &of_clusters, &policy, &clusters);
     if !document.contains_key("cluster") {
         file.note(0, "cluster", "there is none, so no query could run", "write at least one [[cluster]]");
     }

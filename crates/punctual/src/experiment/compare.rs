@@ -37,6 +37,8 @@ pub struct Row {
     pub cost: f64,
     /// Half the width of its 95 % interval.
     pub cost_ci95: Option<f64>,
+    /// The share of the queries that ran on each of the clusters to begin with, in the mean over seeds.
+    pub shares: Vec<f64>,
     /// What was started, for each seed.
     pub started: Vec<Vec<u32>>,
 }
@@ -118,6 +120,7 @@ fn summary(study: Study, outcomes: &[Outcome], seeds: u64, learnt_from: usize) -
                 violation_rate_ci95: rate.half(),
                 cost: cost.mean,
                 cost_ci95: cost.half(),
+                shares: shares(of, scenario.clusters.len()),
                 started: of.iter().map(|outcome| outcome.started.clone()).collect(),
             });
         }
@@ -153,17 +156,48 @@ fn summary(study: Study, outcomes: &[Outcome], seeds: u64, learnt_from: usize) -
     Comparison { study: study.name(), rows, mean, seeds, learnt_from }
 }
 
+/// Which share ran on each of the first clusters, in the mean.
+fn shares(of: &[Outcome], clusters: usize) -> Vec<f64> {
+    let each: Vec<Vec<f64>> = of.iter().map(|outcome| outcome.shares(clusters)).collect();
+    (0..clusters).map(|at| mean(each.iter().map(|shares| shares[at]))).collect()
+}
+
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = values.len().max(1) as f64;
     values.sum::<f64>() / count
+}
+
+impl Comparison {
+    /// The share of the queries on the cluster that got most of them, in the mean over the scenarios.
+    pub fn most_on_one(&self, policy: &str) -> f64 {
+        let of: Vec<f64> = self
+            .rows
+            .iter()
+            .filter(|row| row.policy == policy)
+            .map(|row| row.shares.iter().copied().fold(0.0, f64::max))
+            .collect();
+        mean(of.iter().copied())
+    }
+
+    /// Why a policy that does not see what runs does so much worse here than published.
+    fn herds(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = |policy| format!("{policy} {:.0} %", 100.0 * self.most_on_one(policy));
+        let each = Study::Router.policies().iter().map(|policy| most(*policy)).collect::<Vec<_>>().join(", ");
+        writeln!(f, "\nqueries on the cluster that got most of them, in the mean over scenarios: {each}")?;
+        writeln!(
+            f,
+            "slo_stage weighs a query as if it were alone. It does not see what others do to it, only that a cluster which is\n\
+             awake for them costs less than one that is not: so queries herd there, and are late."
+        )
+    }
 }
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:>6} {:>3} {:<9} {:<12} {:>16} {:>18}  started",
-            "lambda", "k", "clusters", "policy", "violations", "cost"
+            "{:>6} {:>3} {:<9} {:<12} {:>16} {:>18}  {:<9}  started",
+            "lambda", "k", "clusters", "policy", "violations", "cost", "ran there"
         )?;
         for row in &self.rows {
             let clusters = format!("{:?}", row.clusters);
@@ -175,6 +209,8 @@ impl fmt::Display for Comparison {
                 row.violation_rate_ci95.map_or_else(String::new, |half| format!(" ±{:.1}", 100.0 * half))
             )?;
             write!(f, " ${cost:>8.2}{:<8}", row.cost_ci95.map_or_else(String::new, |half| format!(" ±{half:.2}")))?;
+            let shares: Vec<String> = row.shares.iter().map(|share| format!("{:.0}", 100.0 * share)).collect();
+            write!(f, "  {:<9}", format!("{} %", shares.join(", ")))?;
             let started: Vec<String> = row
                 .started
                 .iter()
@@ -198,16 +234,22 @@ impl fmt::Display for Comparison {
                 paper(change.published_cost)
             )?;
         }
+        if self.study == Study::Router.name() {
+            self.herds(f)?;
+        }
         write!(f, "{} seeds; the predictor learnt from {} queries of other runs", self.seeds, self.learnt_from)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use punctual_core::id::ClusterId;
+
     use super::*;
 
     fn outcome(counted: u32, late: u32, cost: f64) -> Outcome {
-        Outcome { counted: (counted, late), cost, ..Outcome::default() }
+        let placed = [(ClusterId(0), 60), (ClusterId(1), 40)].into();
+        Outcome { counted: (counted, late), cost, placed, ..Outcome::default() }
     }
 
     #[test]
@@ -232,6 +274,10 @@ mod tests {
         assert!((found.rows[3].violation_rate - 0.3).abs() < 1e-12);
         assert!((found.rows[3].violation_rate_ci95.unwrap() - 12.706 * 0.1).abs() < 1e-9);
         let shown = found.to_string();
+        assert!(
+            shown.contains("got most of them, in the mean over scenarios: round_robin 60 %, slo_stage 60 %"),
+            "{shown}"
+        );
         assert!(shown.contains("slo_stage") && shown.contains("paper -47.8 %"), "{shown}");
     }
 }

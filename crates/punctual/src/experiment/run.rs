@@ -1,5 +1,6 @@
 //! One run: a fleet in the simulated warehouse, a list of TPC-DS queries, the dispatcher with a policy.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_core::billing::Price;
@@ -7,7 +8,7 @@ use punctual_core::class::DEFAULT;
 use punctual_core::cluster::Spec;
 use punctual_core::dispatcher::Dispatcher;
 use punctual_core::event::{Command, Event};
-use punctual_core::id::{ModelId, Units};
+use punctual_core::id::{ClusterId, ModelId, Units};
 use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::predict::model::Model;
@@ -69,6 +70,8 @@ pub struct Outcome {
     pub ended: Vec<Ended>,
     /// Queries that count, and those of them that missed their SLO.
     pub counted: (u32, u32),
+    /// Queries that were placed on each cluster, in the order in which clusters came.
+    pub placed: BTreeMap<ClusterId, u32>,
     /// Dollars, from where it counts.
     pub cost: f64,
     /// The sizes that were started.
@@ -78,6 +81,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The share of all queries that ran on a cluster, for the first ones that there were.
+    pub fn shares(&self, first: usize) -> Vec<f64> {
+        let all: u32 = self.placed.values().sum();
+        let of = |id: u32| self.placed.get(&ClusterId(id)).copied().unwrap_or(0);
+        (0..first as u32).map(|id| f64::from(of(id)) / f64::from(all.max(1))).collect()
+    }
+
     /// The share that missed their SLO.
     pub fn violation_rate(&self) -> f64 {
         f64::from(self.counted.1) / f64::from(self.counted.0.max(1))
@@ -164,6 +174,9 @@ pub fn run(setting: &Setting) -> Outcome {
         }
         for command in step.commands {
             if let Command::Record(ended) = command {
+                if let Some((cluster, _)) = ended.cluster {
+                    *outcome.placed.entry(cluster).or_default() += 1;
+                }
                 if let Some(late) = ended.violated.filter(|_| ended.arrived >= counted_from) {
                     outcome.counted = (outcome.counted.0 + 1, outcome.counted.1 + u32::from(late));
                 }

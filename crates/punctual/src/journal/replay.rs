@@ -2,7 +2,7 @@
 //! what came out then, byte for byte.
 //!
 //! A journal agrees only if it is whole: decisions that cannot be read cannot be compared. What a kill leaves behind is
-//! not held against it, which is a torn tail of the last segment of a start; nor is a gap that its writer told of. Everything
+//! not held against it, which is a torn tail of the last segment of a start; nor are events that are missing at the very end. Everything
 //! else that is missing or cannot be read is a [`Fault`] of the segment where it is.
 
 use std::fmt;
@@ -63,6 +63,8 @@ pub enum Fault {
     EndMissing,
     /// The segment that it says goes on is not there.
     NextMissing,
+    /// Events are missing between it and the next: there was no room for them, on disk or before it.
+    Gap,
 }
 
 /// What came of a segment.
@@ -172,6 +174,8 @@ fn fault(verdict: &Verdict, next: Option<&Verdict>) -> Option<Fault> {
         Some(Fault::Torn)
     } else if replayed.ending == Ending::Unsaid && next_is(&goes_on) {
         Some(Fault::EndMissing)
+    } else if matches!(replayed.ending, Ending::Gap { .. }) && next.is_some() {
+        Some(Fault::Gap)
     } else if replayed.ending == Ending::Continued && next_is(&|next| !follows(next)) {
         Some(Fault::NextMissing)
     } else {
@@ -480,6 +484,7 @@ impl fmt::Display for Fault {
             Fault::Torn => "its tail is torn, though its gateway went on to the next",
             Fault::EndMissing => "its end is missing, though the next one was begun",
             Fault::NextMissing => "the segment after it is missing",
+            Fault::Gap => "events are missing between it and the next segment",
         })
     }
 }

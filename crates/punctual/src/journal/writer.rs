@@ -286,8 +286,10 @@ struct Shelf {
     takes: bool,
     gathered: Vec<u8>,
     triples: u64,
-    /// Triples lost here since the segment before the gap.
+    /// Triples lost since the segment before the gap, here and by the driver.
     lost: u64,
+    /// Those of all gaps before.
+    lost_before: u64,
     complaint: Complaint,
 }
 
@@ -306,6 +308,7 @@ impl Shelf {
             gathered: Vec::new(),
             triples: 0,
             lost: 0,
+            lost_before: 0,
             complaint: Complaint::default(),
         }
     }
@@ -324,9 +327,19 @@ impl Shelf {
     fn write(&mut self) {
         let (gathered, triples) = (std::mem::take(&mut self.gathered), std::mem::take(&mut self.triples));
         let Some(file) = self.file.as_mut().filter(|_| !gathered.is_empty()) else { return };
-        if let Err(cause) = file.append(&gathered, false) {
-            self.lose(triples);
-            self.failed(&cause);
+        match file.append(&gathered, false) {
+            Ok(()) => self.went_well(),
+            Err(cause) => {
+                self.lose(triples);
+                self.failed(&cause);
+            }
+        }
+    }
+
+    /// Says that it goes on, and what is missing, once after each time that it did not.
+    fn went_well(&mut self) {
+        if let Some(lost) = self.complaint.went_well(self.lost_before + self.lost) {
+            tracing::info!(dir = %self.dir.display(), lost, "the journal is written again; `lost` events are missing");
         }
     }
 
@@ -338,7 +351,7 @@ impl Shelf {
     fn failed(&mut self, cause: &io::Error) {
         self.takes = false;
         self.shared.failed.store(true, Ordering::Relaxed);
-        if self.complaint.failed(0) {
+        if self.complaint.failed(self.lost_before) {
             let lost = self.shared.lost.load(Ordering::Relaxed);
             tracing::error!(dir = %self.dir.display(), %cause, lost, "the journal cannot be written; trying again");
         }
@@ -365,10 +378,9 @@ impl Shelf {
         self.keep_bound((checkpoint.len() + model.map_or(0, |(_, frame)| frame.len())) as u64);
         match self.create(checkpoint, model) {
             Ok(file) => {
-                if let Some(lost) = self.complaint.went_well(self.lost) {
-                    tracing::info!(dir = %self.dir.display(), lost, "the journal is written again");
-                }
-                (self.file, self.takes, self.lost, self.next) = (Some(file), true, 0, self.next.saturating_add(1));
+                (self.lost_before, self.lost) = (self.lost_before + self.lost, 0);
+                (self.file, self.takes, self.next) = (Some(file), true, self.next.saturating_add(1));
+                self.went_well();
                 self.shared.segments.fetch_add(1, Ordering::Relaxed);
             }
             Err(cause) => {

@@ -120,8 +120,10 @@ pub(crate) fn claim(dir: &Path, lock: &str) -> io::Result<Option<File>> {
 #[derive(Debug, Default)]
 pub(crate) struct Complaint {
     said: Option<Instant>,
-    /// What had been lost in all when it was said; None: it goes well, as far as was said.
+    /// What had been lost in all when it began to fail; None: it goes well, and that has been said.
     failing: Option<u64>,
+    /// True if it was said that it fails.
+    is_said: bool,
 }
 
 impl Complaint {
@@ -137,15 +139,21 @@ impl Complaint {
     /// It failed, `lost` so far in all. True if it is time to say so (again).
     pub(crate) fn failed(&mut self, lost: u64) -> bool {
         let due = self.is_due();
-        if due {
-            self.failing.get_or_insert(lost);
-        }
+        self.failing.get_or_insert(lost);
+        self.is_said |= due;
         due
     }
 
-    /// It went well, `lost` so far in all. How much was lost since it was said to fail, if it was.
+    /// It went well, `lost` so far in all. How much was lost since it began to fail, if it is time to say so: at once after
+    /// a complaint. After failures that nobody was told of, as the last complaint was too recent, it is said no sooner than
+    /// those would be now: something that fails and goes well in turns fills no log, and what was lost is told all the same.
     pub(crate) fn went_well(&mut self, lost: u64) -> Option<u64> {
-        self.failing.take().map(|before| lost.saturating_sub(before))
+        let before = self.failing?;
+        if !self.is_said && !self.is_due() {
+            return None;
+        }
+        (self.failing, self.is_said) = (None, false);
+        Some(lost.saturating_sub(before))
     }
 }
 
@@ -205,5 +213,11 @@ mod tests {
         assert_eq!(complaint.went_well(9), None);
         assert!(!complaint.failed(9), "not again at once");
         assert_eq!(complaint.went_well(12), None, "nor that it is over");
+        assert!(!complaint.failed(15));
+        assert_eq!(complaint.went_well(17), None);
+        // But in the end all of it.
+        complaint.said = None;
+        assert_eq!(complaint.went_well(17), Some(8));
+        assert_eq!(complaint.went_well(17), None);
     }
 }

@@ -14,11 +14,11 @@ use punctual_core::statement::Statement;
 use punctual_core::time::Span;
 use serde::Serialize;
 
-use super::{admission, startable};
+use super::{admission, scaling, startable};
 use crate::config::bytes_text;
 use crate::door::local::{self, Wished};
 use crate::door::{reason, rule_text, treated};
-use crate::model::file;
+use crate::model::{absent, file};
 use crate::settings::{Address, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Simulated, Tables};
 
 /// All that `punctual check` says.
@@ -34,8 +34,12 @@ pub struct Meaning {
     pub http: Option<String>,
     /// The clusters.
     pub clusters: Vec<ClusterMeaning>,
-    /// Dollars if all of them were active for an hour.
+    /// Dollars if all that are there at the start were active for an hour.
     pub usd_per_hour: f64,
+    /// The same with as many as `[scaling]` may start.
+    pub usd_per_hour_most: f64,
+    /// How many clusters there are, a sentence each; none if that never changes.
+    pub scaling: Vec<String>,
     /// The classes, in the order in which their rules are tried, then `default` and `control`.
     pub classes: Vec<ClassMeaning>,
     /// The tables with a column of time, a sentence each.
@@ -65,8 +69,12 @@ pub struct ClusterMeaning {
     pub slots: u32,
     /// Dollars for an active hour.
     pub usd_per_hour: f64,
-    /// The least that waking it up costs, in dollars.
+    /// What waking it up costs at least, in dollars, unless it is stopped before that long.
     pub usd_least: f64,
+    /// Whether it is there for good (`always`), or as many like it are started and stopped as are good (`scaled`).
+    pub keep: &'static str,
+    /// How many like it are there at the start.
+    pub initial: u32,
 }
 
 /// A class.
@@ -132,13 +140,16 @@ impl Meaning {
         let classes = &settings.policy.classes;
         // In the order in which they are tried: the built-in ones take what is left.
         let order = (0..classes.len()).skip(2).chain([DEFAULT.0 as usize, CONTROL.0 as usize]);
-        let problems = startable::problems(&settings.clusters);
+        let mut problems = startable::problems(&settings.clusters);
+        problems.extend(scaling::never(settings));
         Meaning {
             right: problems.is_empty(),
             file: file.map(|file| file.display().to_string()),
             listen: settings.listen.to_string(),
             http: settings.http.map(|http| http.to_string()),
-            usd_per_hour: clusters.iter().map(|cluster| cluster.usd_per_hour).sum(),
+            usd_per_hour: scaling::usd_per_hour(settings).0,
+            usd_per_hour_most: scaling::usd_per_hour(settings).1,
+            scaling: scaling::sentences(settings),
             clusters,
             classes: order
                 .filter_map(|index| classes.get(index))
@@ -207,6 +218,8 @@ fn cluster(cluster: &Cluster) -> ClusterMeaning {
         slots: spec.slots,
         usd_per_hour: spec.price.cost(spec.units, Span::from_secs(3_600)),
         usd_least: spec.price.cost(spec.units, spec.price.minimum),
+        keep: if spec.offer.is_some() { "scaled" } else { "always" },
+        initial: cluster.initial,
     }
 }
 
@@ -341,17 +354,10 @@ fn predictions(prediction: &Prediction) -> String {
     }
 }
 
-/// What keeps clusters from ever being there.
+/// What may keep clusters from being there.
 fn in_vain(settings: &Settings) -> Vec<String> {
     let (policy, scaling) = (&settings.policy, &settings.policy.scaling);
     let mut warnings = Vec::new();
-    if scaling.mode != Mode::On && settings.clusters.iter().all(|cluster| cluster.initial == 0) {
-        warnings.push(format!(
-            "no cluster is started at the start, and `scaling.mode` is \"{}\", so none ever is: every query is refused when it \
-             has waited for {}; write `initial = 1` in a [[cluster]], or `mode = \"on\"`",
-            scaling.mode, policy.wait_limit
-        ));
-    }
     if scaling.mode == Mode::On && scaling.start_takes > policy.start_limit {
         warnings.push(format!(
             "a start is expected to take {} (`scaling.start_takes`) and is given up after {} (`policy.start_limit`)",
@@ -366,6 +372,10 @@ fn warnings(settings: &Settings) -> Vec<String> {
     let mut warnings = crowding(&settings.clusters);
     warnings.extend(in_vain(settings));
     warnings.extend(admission::in_vain(settings));
+    warnings.extend(scaling::warnings(settings));
+    if absent::is_absent(&settings.prediction.model) {
+        warnings.extend(absent::meanwhile(&settings.policy, &settings.prediction.model));
+    }
     for cluster in &settings.clusters {
         let ClusterKind::Address(endpoint) = &cluster.kind else { continue };
         let name = &cluster.spec.name;

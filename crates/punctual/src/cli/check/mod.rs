@@ -10,6 +10,7 @@
 mod admission;
 mod meaning;
 mod reach;
+mod scaling;
 mod startable;
 #[cfg(test)]
 mod tests;

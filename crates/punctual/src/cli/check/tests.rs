@@ -332,13 +332,125 @@ fn embedded_clusters_that_would_not_start_fail_the_check() {
 }
 
 #[test]
-fn a_fleet_that_never_comes_is_warned_of() {
+fn a_fleet_that_never_comes_fails_the_check() {
     let scaled = "[[cluster]]\nname = \"a\"\nkind = \"simulated\"\nkeep = \"scaled\"\n";
     let (text, code) = printed(Some(scaled), Check::default());
-    assert!(code == 0 && text.contains("no cluster is started at the start"), "{text}");
+    assert!(code == FAILED && text.contains("no cluster is started at the start"), "{text}");
+    for mode in ["shadow", "suggest"] {
+        let (text, code) = printed(Some(&format!("{scaled}[scaling]\nmode = \"{mode}\"\n")), Check::default());
+        assert!(code == FAILED && text.contains(&format!("`scaling.mode` is \"{mode}\", so none ever is")), "{text}");
+    }
     let (text, _) =
         printed(Some(&format!("{scaled}[scaling]\nmode = \"on\"\nstart_takes = \"10m\"\n")), Check::default());
     assert!(!text.contains("no cluster is started") && text.contains("is given up after 5m"), "{text}");
+}
+
+const SCALED: &str = r#"
+[gateway]
+http = "off"
+[policy]
+routing = "slo"
+[[class]]
+name = "a"
+slo = "3s"
+[[cluster]]
+name = "always"
+kind = "simulated"
+size = 2
+[[cluster]]
+name = "burst"
+kind = "simulated"
+keep = "scaled"
+initial = 1
+size = 4
+price_per_unit_hour = 0.5
+[[cluster]]
+name = "more"
+kind = "simulated"
+keep = "scaled"
+size = 8
+[scaling]
+"#;
+
+/// The text from one line on, up to another.
+fn part(text: &str, from: &str, to: &str) -> String {
+    let (from, to) = (text.find(from).expect("its beginning"), text.find(to).expect("its end"));
+    text[from..to].trim_end().to_owned() + "\n"
+}
+
+#[test]
+fn what_scaling_may_do_and_cost_is_told() {
+    let (text, code) =
+        printed(Some(&format!("{SCALED}mode = \"on\"\nmost = 4\nmost_per_hour = 9.5\n")), Check::default());
+    assert_eq!(code, DONE);
+    expect_test::expect![[r#"
+        Clusters
+
+          name    size  slots  $/hour awake  $ to wake  what
+          always     2      8          0.75     0.0125  simulated
+          burst      4     16          2.00    0.03333  scaled, 1 at the start; simulated
+          more       8     32          3.00       0.05  scaled, 0 at the start; simulated
+
+          An hour with all awake that are there at the start costs $2.75, and at most $9.50.
+          One that is stopped sooner than waking it up is billed for is billed until then.
+
+        Scaling
+
+          When a cluster is started is decided by combined, what by add_cluster.
+          "burst" is scaled: 1 is there at the start, each called burst and a number.
+          "more" is scaled: none is there at the start, each called more and a number.
+          There are at most 4 clusters, the 1 that is there for good included, as long as all of them awake cost at most $9.50 an hour.
+          One that has been idle for 20m is stopped, 20m after its start at the earliest, while more than 1 are ready.
+          A start is expected to take 5m.
+          Until there is a model, what is started is as by horizontal, not by add_cluster.
+    "#]]
+    .assert_eq(&part(&text, "Clusters", "\nClasses"));
+    expect_test::expect![[r#"
+        Warnings
+
+          slo goes by least_outstanding until there is a model in /etc/punctual-data/punctual.model
+    "#]]
+    .assert_eq(&text[text.find("Warnings").expect("warnings")..]);
+    let json = Check { format: Format::Json, ..Check::default() };
+    // Three of the dearest beside the one that stays.
+    let (text, _) = printed(Some(&format!("{SCALED}mode = \"on\"\nmost = 4\n")), json.clone());
+    let said: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((&said["usd_per_hour"], &said["usd_per_hour_most"]), (&2.75.into(), &9.75.into()));
+    assert_eq!((&said["clusters"][1]["keep"], &said["clusters"][1]["initial"]), (&"scaled".into(), &1.into()));
+    // Where nothing is started, it costs no more than at the start.
+    let (text, _) = printed(Some(&format!("{SCALED}mode = \"shadow\"\n")), json);
+    let said: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((&said["usd_per_hour"], &said["usd_per_hour_most"]), (&2.75.into(), &2.75.into()));
+    assert!(
+        said["scaling"][0].as_str().is_some_and(|said| said.starts_with("Nothing is started or stopped")),
+        "{text}"
+    );
+}
+
+#[test]
+fn scaling_that_can_never_start_anything_is_warned_of() {
+    let kept = "[[cluster]]\nname = \"k\"\nkind = \"simulated\"\nsize = 2\n";
+    let scaled = "[[cluster]]\nname = \"s\"\nkind = \"simulated\"\nkeep = \"scaled\"\nsize = 4\n";
+    let warned = |rules: &str| {
+        let (text, code) = printed(Some(&format!("{kept}{scaled}[scaling]\nmode = \"on\"\n{rules}")), Check::default());
+        assert_eq!(code, DONE);
+        text.lines().find(|line| line.contains("nothing can ever be started")).map(|line| line.trim().to_owned())
+    };
+    assert_eq!(
+        warned("most = 1\n").as_deref(),
+        Some(
+            "nothing can ever be started: 1 clusters are there for good, and there may be 1 (`scaling.most`, `policy.max_clusters`)"
+        )
+    );
+    // $0.75 and $1.50.
+    assert_eq!(
+        warned("most_per_hour = 2.2\n").as_deref(),
+        Some(
+            "nothing can ever be started: with the cheapest that may be, \"s\", the clusters would cost $2.25 an hour, and \
+             `scaling.most_per_hour` is 2.20"
+        )
+    );
+    assert_eq!(warned("most = 2\nmost_per_hour = 2.25\n"), None);
 }
 
 #[test]

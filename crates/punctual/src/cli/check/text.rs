@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::meaning::{ClassMeaning, Meaning, QueryMeaning, Reached};
+use punctual_core::billing::dollars;
+
+use super::meaning::{ClassMeaning, ClusterMeaning, Meaning, QueryMeaning, Reached};
 
 /// Writes all of it.
 pub(super) fn write(meaning: &Meaning, out: &mut dyn Write) -> io::Result<()> {
@@ -46,10 +48,29 @@ fn write_clusters(meaning: &Meaning, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "  {:name_width$}  {:>4}  {:>5}  {per_hour:>12}  {least:>9}  {}",
-            cluster.name, cluster.size, cluster.slots, cluster.what
+            cluster.name,
+            cluster.size,
+            cluster.slots,
+            what(cluster)
         )?;
     }
-    writeln!(out, "\n  An hour with all of them awake costs ${}.", dollars(meaning.usd_per_hour))
+    let (at_the_start, most) = (dollars(meaning.usd_per_hour), dollars(meaning.usd_per_hour_most));
+    if meaning.clusters.iter().all(|cluster| cluster.keep == "always") {
+        return writeln!(out, "\n  An hour with all of them awake costs ${at_the_start}.");
+    }
+    writeln!(
+        out,
+        "\n  An hour with all awake that are there at the start costs ${at_the_start}, and at most ${most}."
+    )?;
+    writeln!(out, "  One that is stopped sooner than waking it up is billed for is billed until then.")?;
+    write_list("Scaling", &meaning.scaling, out)
+}
+
+fn what(cluster: &ClusterMeaning) -> String {
+    match (cluster.keep, cluster.initial) {
+        ("scaled", initial) => format!("scaled, {initial} at the start; {}", cluster.what),
+        _ => cluster.what.clone(),
+    }
 }
 
 fn write_classes(classes: &[ClassMeaning], out: &mut dyn Write) -> io::Result<()> {
@@ -113,11 +134,4 @@ fn reached_text(reached: &Reached) -> String {
         }
         (Some(error), _) => format!("{cluster} at {address} cannot be reached: {error}"),
     }
-}
-
-/// At most five decimals, at least two.
-fn dollars(amount: f64) -> String {
-    let text = format!("{amount:.5}");
-    let kept = text.trim_end_matches('0').len().max(text.len() - 3);
-    text[..kept].to_owned()
 }

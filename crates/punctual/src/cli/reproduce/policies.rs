@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::Args;
 use punctual_core::route::Counting;
 use punctual_learn::fit::Go;
-use punctual_learn::learning::Progress;
+use punctual_learn::learning::{Progress, Round};
 use punctual_sim::world::warehouse::Table;
 
 use crate::cli::progress::Teller;
@@ -53,8 +53,10 @@ pub(super) fn run(studies: &[Study], flags: &Flags) -> Result<u8, Stop> {
     };
     let extent = if flags.token { Extent::Token } else { Extent::Whole };
     let lessons = lessons(&table, flags.lessons, extent, &mut |progress| {
-        if let Progress::Batch { done, of, .. } = progress {
-            tell("learning", (done, of));
+        match progress {
+            Progress::Batch { round: Round::Measuring, done, of } => tell("measuring", (done, of)),
+            Progress::Batch { round: Round::Final, done, of } => tell("learning", (done, of)),
+            Progress::Epoch(..) => {}
         }
         if stop.load(Ordering::Relaxed) { Go::Stop } else { Go::On }
     });

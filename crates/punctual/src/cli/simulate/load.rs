@@ -82,6 +82,13 @@ impl Load {
         }
     }
 
+    /// When the last query comes that does, if more of the workload would come after it.
+    pub(super) fn is_cut(&self, seed: u64, cut: Cut) -> Option<Span> {
+        let Load::Tpcds { .. } = self else { return None };
+        let more = self.arrivals(seed, Cut { most: cut.most.saturating_add(1), ..cut });
+        (more.len() > cut.most).then(|| more[cut.most - 1].at.since(Time::ZERO))
+    }
+
     /// What clusters are, with the luck of this seed.
     pub(super) fn make(&self, seed: u64) -> Make {
         match self {
@@ -195,6 +202,8 @@ mod tests {
         assert!(plain.iter().all(|arrival| arrival.ask.slo == Some(Span::from_secs(9))));
         assert_eq!(load.arrivals(3, ALL), plain);
         assert_ne!(load.arrivals(4, ALL), plain);
+        assert_eq!(load.is_cut(3, Cut { compress: 1.0, most: 20 }), Some(plain[19].at.since(Time::ZERO)));
+        assert_eq!(load.is_cut(3, Cut { compress: 1.0, most: plain.len() }), None);
     }
 
     #[test]

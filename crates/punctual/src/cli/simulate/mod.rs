@@ -155,6 +155,7 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     let policies: Vec<Rehearsal> = rules.iter().map(|rules| ground.rehearsal(flags, rules, &classes)).collect();
     let cut = Cut { compress: flags.compress, most: flags.queries as usize };
     too_slow(&policies, &load, cut, flags.seed);
+    too_many(&load, cut, flags.seed);
     let (load, seeds) = (&load, (flags.seed, flags.seeds));
     let kept = Kept { first_seeds: flags.html.is_some(), first_policy: flags.record.is_some() };
     let every = Every { load, cut, classes: &classes, policies: &policies, seeds, kept, record: record.as_ref() };
@@ -401,6 +402,16 @@ fn too_slow(policies: &[Rehearsal], load: &Load, cut: Cut, seed: u64) {
         print::aside(format_args!(
             "punctual: a cluster takes {takes} to start, and the last query comes after {last}: nothing that is started \
              comes in time"
+        ));
+    }
+}
+
+/// Says so if not all of a workload comes. (What is left out of a history has been said when it was read.)
+fn too_many(load: &Load, cut: Cut, seed: u64) {
+    if let Some(until) = load.is_cut(seed, cut) {
+        let most = cut.most;
+        print::aside(format_args!(
+            "punctual: only the first {most} queries come, which is until {until}: --queries allows no more"
         ));
     }
 }

@@ -6,6 +6,7 @@ use punctual_core::Policy;
 use tempfile::TempDir;
 
 use super::*;
+use crate::journal::replay::Fault;
 use crate::journal::replay::tests::{Play, play};
 use crate::journal::{Replay, Replayed, Segment, Verdict, replay};
 use crate::record::logged::logged;
@@ -94,7 +95,10 @@ fn a_full_queue_makes_a_gap_that_is_told_and_then_goes_on() {
     drop(writer);
     thread.join().unwrap();
     let replay = replay(&settings(&dir).dir, BUILD).unwrap();
-    assert!(replay.agrees(), "{replay}");
+    assert_eq!(replay.segments.iter().map(|one| one.fault).collect::<Vec<_>>(), [Some(Fault::Gap), None]);
+    let said = replay.to_string();
+    assert!(!replay.agrees() && said.contains(&format!("then {dropped} events are missing")), "{said}");
+    assert!(said.contains("the journal is not whole") && said.contains("events are missing between it and"), "{said}");
     let all = replayed(&replay);
     assert_eq!(all.iter().map(|one| one.ending).collect::<Vec<_>>(), [Ending::Gap { dropped }, Ending::Closed]);
     assert_eq!(all[1].continues, None);
@@ -241,6 +245,7 @@ fn a_driver_that_gives_no_checkpoints_does_not_make_a_segment_grow() {
     let all = replayed(&replay(&settings.dir, BUILD).unwrap());
     assert_eq!(all[0].ending, Ending::Gap { dropped: counts.dropped });
     assert_eq!(all[0].agreed, counts.recorded - counts.dropped);
+    assert!(replay(&settings.dir, BUILD).unwrap().agrees(), "nothing but the newest tail is missing");
 }
 
 #[test]
