@@ -46,7 +46,8 @@ pub struct Policy {
     pub pin_idle: Span,
     /// How long a cancelled query may go on before its cluster is replaced.
     pub cancel_grace: Span,
-    /// How long a draining cluster may finish what runs, and how long its provider may then take to stop it.
+    /// How long a draining cluster may finish what runs, and how long its provider may then take to stop it after the time
+    /// to shut down in is over; before that, nothing that may still be paid for is given up.
     pub drain_limit: Span,
     /// How long a cluster may take to start.
     pub start_limit: Span,

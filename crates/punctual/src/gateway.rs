@@ -128,8 +128,8 @@ impl Gateway {
         let (stop, stop_events) = mpsc::channel(1);
         let kinds: BTreeMap<_, _> =
             settings.clusters.iter().map(|cluster| (cluster.spec.name.clone(), cluster.kind.clone())).collect();
-        let (providers, notices) =
-            Providers::new(settings.gateway, kinds, settings.door.clone(), settings.policy.cancel_grace);
+        let (door, patience) = (settings.door.clone(), settings.policy.cancel_grace);
+        let (providers, notices) = Providers::new(settings.gateway, kinds, door, patience, &settings.journal.dir);
         let records = Records { history: Some(history.recorder()), journal: Some(journal), metrics: metrics.clone() };
         let model = model(&settings.prediction);
         let absent = absent::meanwhile(&settings.policy, &settings.prediction.model).filter(|_| model.is_none());

@@ -178,6 +178,8 @@ pub struct Snapshot {
     pub degraded: bool,
     /// Sessions that are connected.
     pub sessions: u32,
+    /// Names of clusters that may be paid for though nobody wants them: their stop has failed.
+    pub unstopped: Vec<String>,
 }
 
 /// What would become of a query.

@@ -304,6 +304,15 @@ fn of_clusters(registry: &mut Registry, snapshot: &Snapshot) {
     );
     let placed =
         kept(registry, "cluster_queries", "Queries ever given to a cluster", Family::<Labels<2>, Counter>::default());
+    let unstopped = kept(
+        registry,
+        "cluster_unstopped",
+        "1 for a cluster that may be paid for though nobody wants it, as its stop fails; no series for the others",
+        Family::<Labels<1>, Gauge>::default(),
+    );
+    for name in &snapshot.unstopped {
+        unstopped.get_or_create(&[("cluster", name.clone())]).set(1);
+    }
     for cluster in snapshot.view.clusters.iter().filter(|cluster| cluster.phase != Phase::Gone) {
         let labels = labels_of(cluster);
         size.get_or_create(&labels).set(cluster.units.0.into());

@@ -225,7 +225,7 @@ async fn a_stop_that_fails_is_tried_again_until_it_succeeds() {
     let served = Served::start(&warehouse.configuration(""));
     served.wait_ready();
     let (status, log, _) = served.stop();
-    assert!(status.success() && log.contains("tried again: it failed"), "{log}");
+    assert!(status.success() && log.contains("stop: tried again in 250ms: it failed"), "{log}");
     assert_eq!(warehouse.calls().len(), 3);
     assert_eq!(warehouse.clusters(), [""; 0].map(PathBuf::from));
 }
@@ -279,4 +279,182 @@ async fn a_new_cluster_does_not_begin_before_an_old_one_of_its_name_has_ended() 
     assert_eq!(calls, ["stop a-0 0 of 0, size 0", "start a-0 0 of 0, size 2"]);
     drop(served.stop());
     assert_eq!(warehouse.clusters(), [""; 0].map(PathBuf::from));
+}
+
+/// Runs are told apart: each is a file of its own, and listed with its run. Of `start`, the first waits for leave.
+const BY_RUN: &str = r#"
+file="$HERE/$PUNCTUAL_CLUSTER@$PUNCTUAL_RUN.cluster"
+start() {
+    if mkdir "$HERE/first" 2> /dev/null; then until [ -e "$HERE/go" ]; do sleep 0.01; done; fi
+    dir="$HERE/$PUNCTUAL_RUN"
+    "$PUNCTUAL" engine --simulated --size "$PUNCTUAL_SIZE" --socket-dir "$dir" > /dev/null 2>&1 < /dev/null &
+    echo "$PUNCTUAL_CLUSTER unix:$dir/.s.PGSQL.5432 $! $PUNCTUAL_RUN" > "$file.new"
+    mv "$file.new" "$file"
+    echo "unix:$dir/.s.PGSQL.5432"
+}
+list() {
+    for file in "$HERE"/*.cluster; do
+        [ ! -e "$file" ] || { read -r name address pid run < "$file"; echo "$name $address run=$run"; }
+    done
+}
+"#;
+
+/// The first `start` waits for leave.
+const SLOW: &str = r#"
+at_once() {
+    "$PUNCTUAL" engine --simulated --size "$PUNCTUAL_SIZE" --socket-dir "$HERE/$PUNCTUAL_CLUSTER" \
+        > /dev/null 2>&1 < /dev/null &
+    echo "$PUNCTUAL_CLUSTER unix:$HERE/$PUNCTUAL_CLUSTER/.s.PGSQL.5432 $!" > "$file"
+    echo "unix:$HERE/$PUNCTUAL_CLUSTER/.s.PGSQL.5432"
+}
+start() {
+    if mkdir "$HERE/first" 2> /dev/null; then until [ -e "$HERE/go" ]; do sleep 0.01; done; fi
+    at_once
+}
+"#;
+
+/// `stop` fails until it may succeed.
+const STUBBORN: &str = r#"if [ "$1" = stop ] && [ ! -e "$HERE/may" ]; then echo 'not now' >&2; exit 1; fi"#;
+
+const SCALED: &str = "keep = \"scaled\"\n[scaling]\nmode = \"on\"\nleast = 0\n";
+
+impl Warehouse {
+    fn allow(&self, what: &str) {
+        fs::write(self.0.path().join(what), "").expect("a file");
+    }
+
+    fn wait_for_clusters(&self, count: usize) {
+        while self.clusters().len() != count {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Sends a query, and does not wait for its answer.
+async fn wants(served: &Served) {
+    let client = served.client("psql").await;
+    tokio::spawn(async move { client.simple_query("SELECT 1 FROM t /* punctual: work=1ms */").await });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_outlives_its_gateway_is_waited_for_and_what_it_starts_is_taken_over() {
+    let warehouse = Warehouse::new(SLOW);
+    let more = "[[class]]\nname = \"psql\"\nmatch = [{ application = \"psql\" }]";
+    let configuration = warehouse.configuration(more).replace("[policy]\n", "[policy]\nwait_limit = \"100ms\"\n");
+    let served = Served::start(&configuration);
+    warehouse.wait_for_calls(1);
+    let (_, _, dir) = served.kill();
+    let served = Served::start_in(dir, &configuration);
+    while !refused(&served).await.contains("a start of an earlier gateway still runs") {}
+    warehouse.allow("go");
+    served.wait_ready();
+    asks(&served).await;
+    assert_eq!(warehouse.calls(), ["start a 0 of 0, size 2"], "nothing is started beside it");
+    let (status, log, _) = served.stop();
+    assert!(status.success() && log.contains("taken over"), "{log}");
+    assert_eq!(warehouse.clusters(), [""; 0].map(PathBuf::from));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_start_brings_up_that_outlives_its_gateway_is_stopped_if_nobody_wants_it() {
+    let warehouse = Warehouse::new(SLOW);
+    let served = Served::start(&warehouse.configuration(SCALED));
+    wants(&served).await;
+    warehouse.wait_for_calls(1);
+    let (_, _, dir) = served.kill();
+    let served = Served::start_in(dir, &warehouse.configuration(SCALED));
+    assert_eq!(warehouse.clusters().len(), 0);
+    warehouse.allow("go");
+    assert_eq!(warehouse.wait_for_calls(2), ["start a-0 0 of 0, size 2", "stop a-0 0 of 0, size 0"]);
+    warehouse.wait_for_clusters(0);
+    let (status, log, _) = served.stop();
+    assert!(status.success() && log.contains("it is there and not wanted"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_under_one_name_the_one_of_an_earlier_gateway_is_stopped() {
+    let warehouse = Warehouse::new(BY_RUN);
+    let configuration = warehouse.configuration("start_within = \"3s\"");
+    let served = Served::start(&configuration);
+    warehouse.wait_for_calls(1);
+    drop(served.kill());
+    // With a state of its own, as on another machine: it cannot know that a start is in flight.
+    let served = Served::start(&configuration);
+    served.wait_ready();
+    let ours = warehouse.clusters();
+    warehouse.allow("go");
+    let calls = warehouse.wait_for_calls(3);
+    assert_eq!(calls, ["start a 0 of 0, size 2", "start a 0 of 0, size 2", "stop a 0 of 0, size 0"]);
+    warehouse.wait_for_clusters(1);
+    assert_eq!(warehouse.clusters(), ours);
+    asks(&served).await;
+    let (status, log, _) = served.stop();
+    assert!(status.success(), "{log}");
+    assert_eq!(warehouse.calls().len(), 4);
+    assert_eq!(warehouse.clusters(), [""; 0].map(PathBuf::from));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_does_not_stop_is_kept_in_mind_and_told_to_stop_until_it_does() {
+    let warehouse = Warehouse::new(STUBBORN);
+    let scaled = format!("{SCALED}idle = \"10ms\"\nlifetime = \"10ms\"\n");
+    let configuration = warehouse.configuration(&scaled).replace("[policy]\n", "[policy]\ndrain_limit = \"10ms\"\n");
+    let served = Served::start(&configuration);
+    asks(&served).await;
+    // The last of them comes long after the limit.
+    warehouse.wait_for_calls(6);
+    assert!(served.get("/v1/clusters").1.contains("\"phase\":\"stopping\""));
+    assert!(served.get("/metrics").1.contains("punctual_cluster_unstopped{cluster=\"a-0\"} 1"));
+    warehouse.allow("may");
+    warehouse.wait_for_clusters(0);
+    while served.get("/metrics").1.contains("punctual_cluster_unstopped{") {
+        std::thread::yield_now();
+    }
+    while served.get("/v1/clusters").1.contains("\"phase\":\"stopping\"") {
+        std::thread::yield_now();
+    }
+    let (status, log, _) = served.stop();
+    assert!(status.success() && log.contains("it may run on and cost money: stop: it failed"), "{log}");
+    assert!(log.contains("not now; tried again in 4s"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_wants_and_does_not_stop_is_told_so_again_at_a_shutdown() {
+    let warehouse = Warehouse::new(STUBBORN);
+    fs::write(warehouse.0.path().join("b-7.cluster"), "b-7 127.0.0.1:1 no-process\n").expect("a file");
+    let gone = "kill() { true; }\n";
+    let script = warehouse.0.path().join("warehouse.sh");
+    let text = fs::read_to_string(&script).expect("the script");
+    fs::write(&script, format!("{gone}{text}")).expect("the script");
+    let served = Served::start(&warehouse.configuration(SCALED));
+    while !served.get("/metrics").1.contains("punctual_cluster_unstopped{cluster=\"b-7\"} 1") {
+        std::thread::yield_now();
+    }
+    served.terminate();
+    warehouse.allow("may");
+    let (status, log, _) = served.stopped();
+    assert!(status.success() && log.contains("it may run on and cost money: stop: it failed"), "{log}");
+    assert_eq!(warehouse.clusters(), [""; 0].map(PathBuf::from));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_under_one_name_that_cannot_be_told_apart_are_told_of_and_left_alone() {
+    let twice = "list() { echo a 127.0.0.1:1; echo a 127.0.0.1:2; }";
+    let warehouse = Warehouse::new(twice);
+    let served = Served::start(&warehouse.configuration(""));
+    while !served.get("/metrics").1.contains("punctual_cluster_unstopped{cluster=\"a\"} 1") {
+        std::thread::yield_now();
+    }
+    let (_, log, _) = served.stop();
+    assert!(log.contains("several run under one name and cost money"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_hangs_holds_up_starts_for_a_while_and_not_for_ever() {
+    let warehouse = Warehouse::new("list() { sleep 1000; }");
+    let served = Served::start(&warehouse.configuration(""));
+    served.wait_ready();
+    asks(&served).await;
+    let (status, log, _) = served.stop();
+    assert!(status.success() && log.contains("list has not answered within 10s"), "{log}");
 }

@@ -35,7 +35,7 @@ fn snapshot(seed: u64) -> Snapshot {
         dispatcher.handle(now, event(number, &mut rng), &mut commands);
     }
     let view = dispatcher.view(now);
-    Snapshot { view, about: Vec::new(), broken: 2, degraded: true, sessions: 7 }
+    Snapshot { view, about: Vec::new(), broken: 2, degraded: true, sessions: 7, unstopped: vec!["old".into()] }
 }
 
 fn event(number: u64, rng: &mut Rng) -> Event {

@@ -183,7 +183,10 @@ impl Dispatcher {
     pub(super) fn shut_down(&mut self, within: Span) {
         if self.shutdown.is_none() {
             let until = self.now + within;
+            let ids: Vec<ClusterId> = self.clusters.keys().copied().collect();
+            ids.iter().for_each(|id| self.clear_phase_limit(*id));
             self.shutdown = Some(until);
+            ids.iter().for_each(|id| self.set_phase_limit(*id));
             self.timers.insert((until, Due::Shutdown));
         }
     }
@@ -231,7 +234,9 @@ impl Dispatcher {
         let cluster = self.clusters.get(&id)?;
         let limit = match cluster.phase {
             Phase::Starting => self.policy.start_limit,
-            Phase::Draining | Phase::Stopping => self.policy.drain_limit,
+            Phase::Draining => self.policy.drain_limit,
+            // One that has not stopped may still be paid for: it is not forgotten before the gateway has to end.
+            Phase::Stopping => return self.shutdown.map(|until| until.max(cluster.since + self.policy.drain_limit)),
             Phase::Failed => cluster.retry_after(self.policy.retry_first, self.policy.retry_most),
             Phase::Ready | Phase::Gone => return None,
         };

@@ -311,6 +311,20 @@ fn a_provider_that_never_stops_its_cluster_does_not_hold_up_a_shutdown() {
 }
 
 #[test]
+fn a_cluster_whose_provider_does_not_stop_it_is_kept_in_mind_until_the_gateway_ends() {
+    let mut bench = Bench::with_slots(1, Policy { drain_limit: Span::from_secs(60), ..Policy::default() });
+    bench.does(Event::DrainWanted { cluster: ClusterId(0) });
+    assert_eq!(bench.after(Span::from_secs(86_400)).does(Event::Woke), []);
+    let phase = |bench: &Bench| bench.dispatcher.clusters.get(&ClusterId(0)).map(|cluster| cluster.phase);
+    assert_eq!(phase(&bench), Some(Phase::Stopping));
+    bench.does(Event::ShutdownWanted { within: Span::from_secs(5) });
+    assert_eq!(phase(&bench), Some(Phase::Stopping), "there is time to stop it yet");
+    let given_up = bench.after(Span::from_secs(5)).does(Event::Woke);
+    assert_eq!(given_up, [Command::Stop { cluster: ClusterId(0), generation: Generation(0), force: true }]);
+    assert!(bench.dispatcher.is_shut_down());
+}
+
+#[test]
 fn a_cluster_where_something_runs_away_is_replaced_and_killed_when_its_neighbours_are_done() {
     let mut bench = Bench::with_slots(2, Policy::default());
     bench.arrives(1);

@@ -17,8 +17,8 @@ pub(crate) enum Due {
     CancelGrace(QueryId),
     /// A pinned session has sent nothing for too long.
     PinIdle(SessionId),
-    /// A cluster has been in its phase for as long as it may: starting, draining or stopping too long, failed long
-    /// enough to be tried again.
+    /// A cluster has been in its phase for as long as it may: starting or draining too long, stopping too long for a
+    /// shutdown, failed long enough to be tried again.
     PhaseLimit(ClusterId),
     /// The time to shut down in is over.
     Shutdown,
@@ -74,7 +74,8 @@ impl Dispatcher {
             Phase::Draining => self.empty_by_force(id, commands),
             Phase::Failed => self.restart(id, commands),
             Phase::Stopping => {
-                // Its provider does not answer. One more word to it, and nobody waits for it any longer.
+                // Its provider does not answer, and the gateway has to end. One more word to it, and nobody waits for it
+                // any longer.
                 commands.push(Command::Stop { cluster: id, generation, force: true });
                 self.cluster_lost(id, generation, LossCause::Unreachable, commands);
             }

@@ -42,7 +42,7 @@ pub(crate) fn snapshot() -> Snapshot {
     at(1, Event::Arrived(runs.0));
     at(2, Event::Arrived(waits.0));
     let view = dispatcher.view(Time::from_micros(START + 3_000_000));
-    Snapshot { view, about, broken: 0, degraded: false, sessions: 2 }
+    Snapshot { view, about, broken: 0, degraded: false, sessions: 2, unstopped: Vec::new() }
 }
 
 fn spec(name: &str, size: u32) -> Spec {

@@ -82,6 +82,8 @@ pub struct Driver {
     /// Rows and events that could not be written, as the metrics know them.
     dropped: (u64, u64),
     next_check: Time,
+    /// When a shutdown is over; None: none is wanted.
+    ends: Option<tokio::time::Instant>,
 }
 
 /// Where the driver writes down what happens.
@@ -153,6 +155,7 @@ impl Driver {
             broken: 0,
             dropped: (0, 0),
             next_check: Time::ZERO,
+            ends: None,
         }
     }
 
@@ -197,6 +200,10 @@ impl Driver {
             self.check_now_and_then();
         }
         let snapshot = self.snapshot();
+        if let Some(ends) = self.ends {
+            // What is left may be paid for; what the dispatcher waits for has had its time already.
+            let _ = tokio::time::timeout_at(ends, self.providers.stopped()).await;
+        }
         Finale { snapshot, records: self.records }
     }
 
@@ -354,6 +361,10 @@ impl Driver {
             let _ = mailbox.try_send(Order::Farewell);
         }
         self.fallback.end();
+        self.providers.hurry();
+        if let Event::ShutdownWanted { within } = event {
+            self.ends = Some(tokio::time::Instant::now() + Duration::from_micros(within.micros()));
+        }
         self.take(event);
     }
 
@@ -486,6 +497,7 @@ impl Driver {
             broken: self.broken,
             degraded: self.fallback.is_on(),
             sessions: self.mailboxes.values().filter(|mailbox| !mailbox.is_closed()).count() as u32,
+            unstopped: self.providers.unstopped(),
         }
     }
 

@@ -1,17 +1,21 @@
 //! Clusters that commands start, stop and list: whatever there is a program for.
 //!
 //! ```text
-//!   list ──▶ name address …   what is there from before: taken over if it is wanted, stopped if not
+//!   list ──▶ name address …   what is there, again and again: taken over if it is wanted, stopped if it is nobody's
 //!   start ──▶ address         the last line on standard output; then it is looked at until it answers
-//!   stop                      tried again until it succeeds, a few times
+//!   stop                      tried again until it succeeds
 //! ```
 //!
 //! A cluster costs money from the moment at which `start` is run, whatever comes of it: so every start that comes to
-//! nothing (it failed, hung, said no address, or one where nothing answers) is followed by a `stop`, and after a crash what
-//! is listed is taken over or stopped. Commands of one cluster never run at the same time, and a command that takes too long
-//! is killed with all that it has started.
+//! nothing (it failed, hung, said no address, or one where nothing answers) is followed by a `stop`, a stop that fails is
+//! tried for as long as the gateway lives, and what is listed and is not in hand is stopped. Commands of one cluster never run
+//! at the same time, and a command that takes too long is killed with all that it has started.
 
 mod command;
+mod in_flight;
+mod roll;
+mod survey;
+mod tries;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +23,15 @@ use std::time::Duration;
 use punctual_core::event::LossCause;
 use punctual_core::id::{ClusterId, Generation};
 use punctual_core::time::Span;
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-pub(super) use self::command::Tags;
-use self::command::{Failure, run_command};
+use self::command::{Failure, Tags, run_command, run_with_input};
+use self::roll::Origin;
+pub(super) use self::roll::{Hand, Roll};
+use self::survey::{Listed, Stage};
+pub(super) use self::survey::{Table, survey};
+use self::tries::Tries;
 use super::{About, Notice, Start, Wish};
 use crate::config;
 use crate::relay;
@@ -31,55 +39,56 @@ use crate::settings::{Address, Endpoint, Exec};
 
 /// How long `stop` and `list` may take.
 const WITHIN: Duration = Duration::from_secs(60);
-/// How often a command is tried that must succeed, and the wait after its first failure, which doubles.
-const TRIES: u32 = 5;
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// How often a stop is tried before it is said that it fails.
+const QUIET_TRIES: u32 = 5;
 /// The wait between two looks at a cluster that does not answer yet.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
-/// Lines of a list that are read.
-const MOST_LISTED: usize = 10_000;
-
-/// What was there before the gateway was, of one table of the configuration.
-#[derive(Clone, Debug)]
-pub(super) struct Survey {
-    found: Arc<[Listed]>,
-    /// The names of those to begin with.
-    wanted: Arc<[String]>,
-    /// True once the others have been stopped.
-    swept: bool,
-}
-
-/// None until it is known.
-pub(super) type Surveyed = watch::Receiver<Option<Survey>>;
-
-/// A cluster that `list` has named.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
-    name: String,
-    address: Address,
-}
 
 /// A cluster to have, besides its start.
 pub(super) struct Wanted {
+    pub(super) table: Arc<Table>,
+    /// Its commands: those of the table when it was started.
     pub(super) exec: Arc<Exec>,
-    pub(super) tags: Tags,
-    /// Held while commands of a cluster of this name may run.
-    pub(super) turn: Arc<Mutex<()>>,
-    pub(super) surveyed: Option<Surveyed>,
+    /// Its name, in hand.
+    pub(super) hand: Arc<Hand>,
+    pub(super) name: String,
+    pub(super) generation: u32,
+    pub(super) size: u32,
     /// True for those to begin with: they take over what is there.
     pub(super) adopts: bool,
+    /// Dropped when its stop has succeeded, or nobody tries any longer.
+    pub(super) busy: mpsc::Sender<()>,
 }
 
-/// Runs a cluster until it is told to stop or is lost.
+impl Wanted {
+    /// What its commands are told.
+    fn tags(&self, run: String) -> Tags {
+        let (gateway, cluster) = (self.table.roll.gateway, self.name.clone());
+        Tags { gateway, cluster, generation: self.generation, size: self.size, run }
+    }
+
+    fn own_run(&self) -> String {
+        self.table.roll.run(self.generation)
+    }
+}
+
+/// Runs a cluster until it is told to stop or is lost, and until its stop has succeeded.
 pub(super) async fn run(mut start: Start, wanted: Wanted) {
-    let turn = Arc::clone(&wanted.turn);
-    let _turn = tokio::select! {
-        turn = turn.lock() => turn,
-        () = stop_wanted(&mut start.wishes) => return start.report(Notice::Stopped).await,
+    let _turn = match wanted.hand.turn.try_lock() {
+        Ok(turn) => turn,
+        Err(_) => {
+            start.tell(Notice::NotYet("what was there before it has not been stopped yet".to_owned())).await;
+            tokio::select! {
+                turn = wanted.hand.turn.lock() => turn,
+                () = stop_wanted(&mut start.wishes) => return start.report(Notice::Stopped).await,
+            }
+        }
     };
-    let there = MayBeThere(&wanted.tags.cluster);
+    wanted.hand.begins();
+    let there = MayBeThere(&wanted.name);
     live(start, &wanted).await;
     there.settled();
+    drop(wanted.busy);
 }
 
 /// From its start to the end of its stop.
@@ -94,10 +103,7 @@ async fn live(mut start: Start, wanted: &Wanted) {
     };
     let endpoint = match began {
         Ok(endpoint) => endpoint,
-        Err(why) => {
-            end(wanted).await;
-            return start.report(Notice::Lost(LossCause::StartFailed, why)).await;
-        }
+        Err(why) => return fail(start, wanted, why).await,
     };
     start.tell(Notice::Ready(endpoint.clone())).await;
     loop {
@@ -111,18 +117,43 @@ async fn live(mut start: Start, wanted: &Wanted) {
                 if let Err(error) = relay::probe(&endpoint, start.door.connect_within).await
                     && !error.is_there()
                 {
-                    end(wanted).await;
-                    return start.report(Notice::Lost(LossCause::Unreachable, error.to_string())).await;
+                    // Said before it is stopped, which may take long: meanwhile nothing is to be sent there.
+                    start.report(Notice::Lost(LossCause::Unreachable, error.to_string())).await;
+                    return end(wanted).await;
                 }
             }
         }
     }
 }
 
+/// Cleans up after a start that came to nothing, and says so: soon, even if it cannot be cleaned up.
+async fn fail(start: Start, wanted: &Wanted, why: String) {
+    let lost = |why| Notice::Lost(LossCause::StartFailed, why);
+    let (mut stop, mut tried) = (Stop::new(wanted), 1);
+    while stop.attempt().await.is_err() {
+        if tried == QUIET_TRIES {
+            let why = format!("{why}; and its stop fails, so that it may run on and cost money");
+            start.report(lost(why)).await;
+            stop.tries.wait().await;
+            return stop.insist().await;
+        }
+        tried += 1;
+        stop.tries.wait().await;
+    }
+    start.report(lost(why)).await;
+}
+
 /// How a start that has not come to anything is heard.
 struct Voice<'a> {
     about: (ClusterId, Generation),
     notices: &'a mpsc::Sender<About>,
+}
+
+impl Voice<'_> {
+    async fn say(&self, why: &str) {
+        let (cluster, generation) = self.about;
+        let _ = self.notices.send((cluster, generation, Notice::NotYet(why.to_owned()))).await;
+    }
 }
 
 async fn stop_wanted(wishes: &mut watch::Receiver<Wish>) {
@@ -132,21 +163,32 @@ async fn stop_wanted(wishes: &mut watch::Receiver<Wish>) {
 
 /// Takes over what is there already, or starts it, and waits until it answers; else says why it does not.
 async fn begin(wanted: &Wanted, voice: &Voice<'_>, connect_within: Span) -> Result<Endpoint, String> {
-    let (exec, tags) = (&wanted.exec, &wanted.tags);
+    let exec = &wanted.exec;
     let within = Duration::from_micros(exec.start_within.micros());
-    let ends = Instant::now() + within;
-    if let Some(address) = is_there(wanted).await {
-        tracing::info!(cluster = tags.cluster, %address, "it is there from before and is taken over");
-        let endpoint = at(exec, address);
-        match relay::probe(&endpoint, connect_within).await {
-            Err(error) if !error.is_there() => {
-                tracing::warn!(cluster = tags.cluster, "it does not answer and is started anew: {error}");
-                end(wanted).await;
+    if let Some((listed, stage)) = is_there(wanted, voice).await {
+        wanted.hand.comes_from(listed.run);
+        if wanted.adopts {
+            let endpoint = at(exec, listed.address);
+            match take_over(&endpoint, stage, within, voice, connect_within).await {
+                Ok(()) => {
+                    tracing::info!(cluster = wanted.name, address = %endpoint.address, "it is there from before and is taken over");
+                    return Ok(endpoint);
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        cluster = wanted.name,
+                        "what is there from before does not answer and is started anew: {error}"
+                    );
+                }
             }
-            _ => return Ok(endpoint),
         }
+        end(wanted).await;
     }
-    let said = run_command(&exec.start, tags, within).await.map_err(|failure| format!("start: {failure}"))?;
+    let (run, ends) = (wanted.own_run(), Instant::now() + within);
+    wanted.hand.comes_from(Some(run.clone()));
+    let (tags, mark) = (wanted.tags(run), wanted.table.in_flight.input());
+    let said = run_with_input(&exec.start, &tags, within, mark).await;
+    let said = said.map_err(|failure| format!("start: {failure}"))?;
     let line = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
     let line = line.ok_or_else(|| "start: it succeeded, and said no address".to_owned())?;
     let address = config::address_of(line)
@@ -158,9 +200,21 @@ async fn begin(wanted: &Wanted, voice: &Voice<'_>, connect_within: Span) -> Resu
     Ok(endpoint)
 }
 
+/// What is listed answers, or why it does not. What is still being started has as long as a start.
+async fn take_over(
+    endpoint: &Endpoint,
+    stage: Stage,
+    within: Duration,
+    voice: &Voice<'_>,
+    connect_within: Span,
+) -> Result<(), String> {
+    let within = if stage == Stage::InFlight { within } else { Duration::ZERO };
+    answers(endpoint, Instant::now() + within, voice, connect_within).await
+}
+
 /// Waits until something answers there; else says why nothing does.
 async fn answers(endpoint: &Endpoint, ends: Instant, voice: &Voice<'_>, connect_within: Span) -> Result<(), String> {
-    let (mut said, (cluster, generation)) = (String::new(), voice.about);
+    let mut said = String::new();
     loop {
         match relay::probe(endpoint, connect_within).await {
             Err(error) if !error.is_there() => {
@@ -169,7 +223,7 @@ async fn answers(endpoint: &Endpoint, ends: Instant, voice: &Voice<'_>, connect_
                     return Err(says);
                 }
                 if says != said {
-                    let _ = voice.notices.send((cluster, generation, Notice::NotYet(says.clone()))).await;
+                    voice.say(&says).await;
                     said = says;
                 }
                 tokio::time::sleep(BETWEEN_LOOKS).await;
@@ -179,33 +233,84 @@ async fn answers(endpoint: &Endpoint, ends: Instant, voice: &Voice<'_>, connect_
     }
 }
 
-/// Where a cluster of that name is that is to be taken over. One that is not waits until it has been stopped.
-async fn is_there(wanted: &Wanted) -> Option<Address> {
-    let mut surveyed = wanted.surveyed.clone()?;
-    let survey = surveyed.wait_for(Option::is_some).await.ok()?.clone()?;
-    let name = &wanted.tags.cluster;
-    let listed = survey.found.iter().find(|listed| listed.name == *name)?;
-    if wanted.adopts {
-        return Some(listed.address.clone());
+/// What is there from before under that name, once that is known as far as it will be.
+async fn is_there(wanted: &Wanted, voice: &Voice<'_>) -> Option<(Listed, Stage)> {
+    let mut known = wanted.table.known.subscribe();
+    let mut told = false;
+    loop {
+        let now = known.borrow_and_update().clone();
+        let listed = now.of(&wanted.name).filter(|_| wanted.adopts || now.stage == Stage::Settled);
+        if let Some(listed) = listed {
+            return Some((listed.clone(), now.stage));
+        }
+        match now.stage {
+            Stage::Settled => return None,
+            Stage::InFlight if !told => {
+                voice.say("a start of an earlier gateway still runs, and is waited for").await;
+                told = true;
+            }
+            Stage::InFlight | Stage::Asking => {}
+        }
+        known.changed().await.ok()?;
     }
-    if !survey.wanted.contains(name) {
-        let _ = surveyed.wait_for(|survey| survey.as_ref().is_some_and(|survey| survey.swept)).await;
-    }
-    None
 }
 
 fn at(exec: &Exec, address: Address) -> Endpoint {
     Endpoint { address, user: exec.user.clone(), password: exec.password.clone(), database: exec.database.clone() }
 }
 
-/// Stops a cluster, whether it is there or not.
+/// Stops a cluster, whether it is there or not, however long that takes.
 async fn end(wanted: &Wanted) {
-    if let Err(failure) = insist(&wanted.exec.stop, &wanted.tags).await {
-        let cluster = &wanted.tags.cluster;
-        tracing::error!(
-            cluster,
-            "it may run on and cost money: stop: {failure}; the next start of the gateway tries again"
-        );
+    Stop::new(wanted).insist().await;
+}
+
+/// The stop of a cluster, which has to succeed.
+struct Stop<'a> {
+    table: &'a Table,
+    exec: &'a Exec,
+    tags: Tags,
+    tries: Tries,
+}
+
+impl Stop<'_> {
+    fn new(wanted: &Wanted) -> Stop<'_> {
+        let run = match wanted.hand.origin() {
+            Origin::Undecided => wanted.own_run(),
+            Origin::Run(run) => run.unwrap_or_default(),
+        };
+        Stop {
+            table: &wanted.table,
+            exec: &wanted.exec,
+            tags: wanted.tags(run),
+            tries: Tries::new(&wanted.table.leaving),
+        }
+    }
+
+    async fn insist(mut self) {
+        while self.attempt().await.is_err() {
+            self.tries.wait().await;
+        }
+    }
+
+    async fn attempt(&self) -> Result<(), Failure> {
+        let (roll, name, run) = (&self.table.roll, &self.tags.cluster, &self.tags.run);
+        let stopped = run_command(&self.exec.stop, &self.tags, WITHIN).await;
+        let (Err(failure), pause) = (&stopped, self.tries.pause()) else {
+            self.table.forget(name, run);
+            return Ok(());
+        };
+        let tries = roll.failed(name, run);
+        if tries < QUIET_TRIES {
+            tracing::warn!(cluster = name, run, tries, "stop: tried again in {pause:?}: {failure}");
+        } else {
+            tracing::error!(
+                cluster = name,
+                run,
+                tries,
+                "it may run on and cost money: stop: {failure}; tried again in {pause:?}"
+            );
+        }
+        stopped.map(drop)
     }
 }
 
@@ -227,69 +332,5 @@ impl Drop for MayBeThere<'_> {
             "it may run on and cost money: the gateway has ended before its stop has; the next start of the gateway takes it \
              over or stops it"
         );
-    }
-}
-
-/// Runs a command that must succeed, again and again for a while.
-async fn insist(words: &[String], tags: &Tags) -> Result<String, Failure> {
-    let mut pause = FIRST_PAUSE;
-    for _ in 1..TRIES {
-        match run_command(words, tags, WITHIN).await {
-            Ok(said) => return Ok(said),
-            Err(failure) => tracing::warn!(cluster = tags.cluster, command = words.join(" "), "tried again: {failure}"),
-        }
-        tokio::time::sleep(pause).await;
-        pause *= 2;
-    }
-    run_command(words, tags, WITHIN).await
-}
-
-/// Finds out what is there from before, tells those who start, and stops what is not `wanted` by any of these names.
-pub(super) async fn survey(exec: Arc<Exec>, tags: Tags, wanted: Vec<String>, tell: watch::Sender<Option<Survey>>) {
-    let said = insist(&exec.list, &tags).await;
-    let found = said.map(|said| listed(&said)).unwrap_or_else(|failure| {
-        tracing::error!(cluster = tags.cluster, "what is there from before is not known: list: {failure}");
-        Vec::new()
-    });
-    let survey = Survey { found: found.clone().into(), wanted: wanted.clone().into(), swept: false };
-    tell.send_replace(Some(survey.clone()));
-    for unwanted in found.into_iter().filter(|listed| !wanted.contains(&listed.name)) {
-        tracing::warn!(cluster = unwanted.name, address = %unwanted.address, "it is there and not wanted: it is stopped");
-        let tags = Tags { cluster: unwanted.name, ..tags.clone() };
-        if let Err(failure) = insist(&exec.stop, &tags).await {
-            tracing::error!(cluster = tags.cluster, "it may run on and cost money: stop: {failure}");
-        }
-    }
-    tell.send_replace(Some(Survey { swept: true, ..survey }));
-}
-
-/// The lines `name address`; what is not of that form is said and passed over.
-fn listed(said: &str) -> Vec<Listed> {
-    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty()).take(MOST_LISTED);
-    let read = |line: &str| {
-        let (name, address) = line.split_once(char::is_whitespace)?;
-        Some(Listed { name: name.to_owned(), address: config::address_of(address.trim())? })
-    };
-    lines
-        .filter_map(|line| {
-            let listed = read(line);
-            if listed.is_none() {
-                tracing::warn!(line, "list: no name and address");
-            }
-            listed
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_names_clusters_and_their_addresses() {
-        let read = listed("fleet-0 db.example.com:5439\n\n  a   unix:/run/a.sock \nnonsense\nb http://x\n");
-        let names: Vec<(&str, String)> =
-            read.iter().map(|listed| (listed.name.as_str(), listed.address.to_string())).collect();
-        assert_eq!(names, [("fleet-0", "db.example.com:5439".to_owned()), ("a", "/run/a.sock".to_owned())]);
     }
 }

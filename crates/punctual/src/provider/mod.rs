@@ -10,13 +10,15 @@ mod exec;
 mod socket_dir;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual_core::cluster::Spec;
 use punctual_core::event::LossCause;
 use punctual_core::id::{ClusterId, Generation};
 use punctual_core::time::Span;
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::settings::{ClusterKind, Door, Endpoint};
 
@@ -24,6 +26,9 @@ pub use child::ChildError;
 
 /// Reports of providers on their way to the driver. Each start makes a few.
 pub const NOTICES: usize = 1_024;
+
+/// The wait between two looks at what does not stop.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// What a provider has to say about one start of a cluster.
 #[derive(Debug)]
@@ -67,30 +72,41 @@ pub struct Providers {
     notices: mpsc::Sender<About>,
     starts: BTreeMap<(ClusterId, Generation), watch::Sender<Wish>>,
     doubts: u32,
-    gateway: u16,
-    /// For each name of a cluster that commands start: held while commands for it may run.
-    turns: BTreeMap<String, Arc<Mutex<()>>>,
-    /// For each table of such clusters: what was there before, as it becomes known.
-    surveys: BTreeMap<String, watch::Sender<Option<exec::Survey>>>,
+    /// The names of clusters that commands start.
+    roll: Arc<exec::Roll>,
+    /// The tables of such clusters.
+    tables: BTreeMap<String, Arc<exec::Table>>,
+    /// Where starts in flight are marked.
+    dir: PathBuf,
     /// True once the clusters to begin with have been started.
     settled: bool,
+    /// Becomes true when a shutdown begins.
+    leaving: watch::Sender<bool>,
+    /// Each start that commands make has the first until its stop has succeeded.
+    busy: (mpsc::Sender<()>, mpsc::Receiver<()>),
 }
 
 impl Providers {
     /// Providers of the gateway of that number for clusters of these names, and the end where their notices come out. What
-    /// works on for nobody is reported after `patience`.
+    /// works on for nobody is reported after `patience`. Starts in flight are marked in `dir`, for the next gateway.
     pub fn new(
         gateway: u16,
         kinds: BTreeMap<String, ClusterKind>,
         door: Door,
         patience: Span,
+        dir: &Path,
     ) -> (Providers, mpsc::Receiver<About>) {
         let (notices, receiver) = mpsc::channel(NOTICES);
-        let by_commands = kinds.iter().filter(|(_, kind)| matches!(kind, ClusterKind::Exec(_)));
-        let surveys = by_commands.map(|(name, _)| (name.clone(), watch::channel(None).0)).collect();
-        let (starts, turns) = (BTreeMap::new(), BTreeMap::new());
+        let (leaving, roll) = (watch::Sender::new(false), Arc::new(exec::Roll::new(gateway)));
+        let tables = kinds.iter().filter_map(|(name, kind)| {
+            let ClusterKind::Exec(exec) = kind else { return None };
+            let table = exec::Table::new(name, exec, &roll, dir, leaving.subscribe());
+            Some((name.clone(), Arc::new(table)))
+        });
+        let (tables, starts, busy) = (tables.collect(), BTreeMap::new(), mpsc::channel(1));
+        let (settled, dir) = (false, dir.to_owned());
         (
-            Providers { kinds, door, patience, notices, starts, doubts: 0, gateway, turns, surveys, settled: false },
+            Providers { kinds, door, patience, notices, starts, doubts: 0, roll, tables, dir, settled, leaving, busy },
             receiver,
         )
     }
@@ -100,29 +116,51 @@ impl Providers {
     pub fn adopt(&mut self, kinds: BTreeMap<String, ClusterKind>, door: Door, patience: Span) {
         (self.door, self.patience) = (door, patience);
         for (name, kind) in kinds {
-            if let ClusterKind::Exec(exec) = &kind
-                && !self.surveys.contains_key(&name)
-            {
-                // Nothing of that name can be ours: what is there is from before the gateway.
-                let (tell, _) = watch::channel(None);
-                let tags = exec::Tags { gateway: self.gateway, cluster: name.clone(), generation: 0, size: 0 };
-                tokio::spawn(exec::survey(Arc::clone(exec), tags, Vec::new(), tell.clone()));
-                self.surveys.insert(name.clone(), tell);
+            if let ClusterKind::Exec(exec) = &kind {
+                match self.tables.get(&name) {
+                    Some(table) => table.becomes(exec),
+                    None => {
+                        let leaving = self.leaving.subscribe();
+                        let table = Arc::new(exec::Table::new(&name, exec, &self.roll, &self.dir, leaving));
+                        if self.settled {
+                            tokio::spawn(exec::survey(Arc::clone(&table)));
+                        }
+                        self.tables.insert(name.clone(), table);
+                    }
+                }
             }
             self.kinds.insert(name, kind);
         }
     }
 
-    /// The clusters to begin with have been started: whatever else is there from before is stopped. Those that wait to know
-    /// what is there go on.
+    /// The clusters to begin with have been started: whatever else is there from before is stopped, now and whenever more of
+    /// it comes up. Those that wait to know what is there go on.
     pub fn settle(&mut self) {
         self.settled = true;
-        for (name, kind) in &self.kinds {
-            let (ClusterKind::Exec(exec), Some(tell)) = (kind, self.surveys.get(name)) else { continue };
-            let wanted = self.turns.keys().cloned().collect();
-            let tags = exec::Tags { gateway: self.gateway, cluster: name.clone(), generation: 0, size: 0 };
-            tokio::spawn(exec::survey(Arc::clone(exec), tags, wanted, tell.clone()));
+        for table in self.tables.values() {
+            tokio::spawn(exec::survey(Arc::clone(table)));
         }
+    }
+
+    /// A shutdown begins: what does not stop is told so once more, and soon again.
+    pub fn hurry(&self) {
+        self.leaving.send_replace(true);
+    }
+
+    /// Waits until everything that commands have started is stopped.
+    pub async fn stopped(self) {
+        let Providers { starts, busy: (mine, mut theirs), roll, .. } = self;
+        // Whoever still waits for a wish stops.
+        drop((starts, mine));
+        let _ = theirs.recv().await;
+        while !roll.has_stopped_all() {
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+    }
+
+    /// The names of clusters that may be paid for though nobody wants them: some of them, if there are many.
+    pub fn unstopped(&self) -> Vec<String> {
+        self.roll.unstopped()
     }
 
     /// Starts a cluster. What comes of it is a notice.
@@ -134,17 +172,18 @@ impl Providers {
         let table = spec.offer.as_ref().unwrap_or(&spec.name);
         match self.kinds.get(table).cloned() {
             Some(ClusterKind::Exec(exec)) => {
-                let surveyed = self.surveys.get(table).map(watch::Sender::subscribe);
-                let adopts = !self.settled;
-                self.turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-                let turn = Arc::clone(self.turns.entry(spec.name.clone()).or_default());
-                let tags = exec::Tags {
-                    gateway: self.gateway,
-                    cluster: spec.name.clone(),
+                let Some(table) = self.tables.get(table).cloned() else { return };
+                let wanted = exec::Wanted {
+                    table,
+                    exec,
+                    hand: self.roll.take(&spec.name),
+                    name: spec.name.clone(),
                     generation: generation.0,
                     size: spec.units.0,
+                    adopts: !self.settled,
+                    busy: self.busy.0.clone(),
                 };
-                drop(tokio::spawn(exec::run(start, exec::Wanted { exec, tags, turn, surveyed, adopts })));
+                drop(tokio::spawn(exec::run(start, wanted)));
             }
             Some(ClusterKind::Address(endpoint)) => drop(tokio::spawn(address::run(start, endpoint))),
             Some(ClusterKind::Embedded(embedded)) => {

@@ -124,8 +124,14 @@ impl Driver {
             Report::Look { answer } => {
                 let view = self.dispatcher.view(now());
                 let sessions = self.mailboxes.values().filter(|mailbox| !mailbox.is_closed()).count() as u32;
-                let _ =
-                    answer.send(Snapshot { view, about: Vec::new(), broken: self.broken, degraded: false, sessions });
+                let _ = answer.send(Snapshot {
+                    view,
+                    about: Vec::new(),
+                    broken: self.broken,
+                    degraded: false,
+                    sessions,
+                    unstopped: Vec::new(),
+                });
             }
         }
     }

@@ -19,15 +19,17 @@ const LINGERS: Duration = Duration::from_millis(200);
 
 /// What a command is about; it gets it in its environment.
 #[derive(Clone, Debug)]
-pub(in crate::provider) struct Tags {
+pub(super) struct Tags {
     /// `PUNCTUAL_GATEWAY`.
-    pub(in crate::provider) gateway: u16,
+    pub(super) gateway: u16,
     /// `PUNCTUAL_CLUSTER`.
-    pub(in crate::provider) cluster: String,
+    pub(super) cluster: String,
     /// `PUNCTUAL_GENERATION`.
-    pub(in crate::provider) generation: u32,
+    pub(super) generation: u32,
     /// `PUNCTUAL_SIZE`.
-    pub(in crate::provider) size: u32,
+    pub(super) size: u32,
+    /// `PUNCTUAL_RUN`; empty: not known, or none.
+    pub(super) run: String,
 }
 
 /// Why a command came to nothing.
@@ -58,6 +60,16 @@ impl fmt::Display for Failure {
 /// Runs a command and returns what it said on standard output. Dropped half-way, it is killed with all that it has
 /// started.
 pub(super) async fn run_command(words: &[String], tags: &Tags, within: Duration) -> Result<String, Failure> {
+    run_with_input(words, tags, within, Stdio::null()).await
+}
+
+/// The same, with something on standard input.
+pub(super) async fn run_with_input(
+    words: &[String],
+    tags: &Tags,
+    within: Duration,
+    input: Stdio,
+) -> Result<String, Failure> {
     let Some((program, arguments)) = words.split_first() else {
         return Err(Failure::Spawn(io::ErrorKind::InvalidInput.into()));
     };
@@ -67,7 +79,8 @@ pub(super) async fn run_command(words: &[String], tags: &Tags, within: Duration)
         .env("PUNCTUAL_CLUSTER", &tags.cluster)
         .env("PUNCTUAL_GENERATION", tags.generation.to_string())
         .env("PUNCTUAL_SIZE", tags.size.to_string())
-        .stdin(Stdio::null())
+        .env("PUNCTUAL_RUN", &tags.run)
+        .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         // Its own group, so that what it starts can be killed with it, and Ctrl-C is for the gateway alone.
@@ -151,7 +164,7 @@ mod tests {
     use super::*;
 
     async fn run(script: &str, within: Duration) -> Result<String, String> {
-        let tags = Tags { gateway: 3, cluster: "fleet-1".into(), generation: 2, size: 8 };
+        let tags = Tags { gateway: 3, cluster: "fleet-1".into(), generation: 2, size: 8, run: "7-2".into() };
         let words = ["sh", "-c", script].map(str::to_owned);
         run_command(&words, &tags, within).await.map_err(|failure| failure.to_string())
     }
@@ -160,8 +173,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_is_told_what_it_is_about_and_its_answer_is_read() {
-        let script = "echo $PUNCTUAL_GATEWAY $PUNCTUAL_CLUSTER $PUNCTUAL_GENERATION $PUNCTUAL_SIZE";
-        assert_eq!(run(script, LONG).await.as_deref(), Ok("3 fleet-1 2 8\n"));
+        let script = "echo $PUNCTUAL_GATEWAY $PUNCTUAL_CLUSTER $PUNCTUAL_GENERATION $PUNCTUAL_SIZE $PUNCTUAL_RUN";
+        assert_eq!(run(script, LONG).await.as_deref(), Ok("3 fleet-1 2 8 7-2\n"));
     }
 
     #[tokio::test]
@@ -172,7 +185,7 @@ mod tests {
         assert_eq!(hung, Err("it took longer than 20ms and was killed".to_owned()));
         let babbles = run("while true; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done", LONG).await;
         assert_eq!(babbles, Err("it said more than 1048576 bytes, or no text".to_owned()));
-        let tags = Tags { gateway: 0, cluster: String::new(), generation: 0, size: 1 };
+        let tags = Tags { gateway: 0, cluster: String::new(), generation: 0, size: 1, run: String::new() };
         let missing = run_command(&["/no/such/program".to_owned()], &tags, LONG).await;
         assert!(matches!(missing, Err(Failure::Spawn(_))), "{missing:?}");
     }
