@@ -115,13 +115,13 @@ async fn a_command_starts_a_cluster_queries_run_there_and_a_command_stops_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_crash_what_is_wanted_is_taken_over_and_what_is_not_is_stopped() {
-    let warehouse = Warehouse::new("");
+    let warehouse = Warehouse::new("kill() { command kill \"$1\" 2> /dev/null; true; }");
     let served = Served::start(&warehouse.configuration(""));
     served.wait_ready();
     let (_, _, dir) = served.kill();
     assert_eq!(warehouse.clusters().len(), 1, "it outlives the gateway");
     // One that nobody wants any more.
-    fs::write(warehouse.0.path().join("b-7.cluster"), "b-7 127.0.0.1:1 0\n").expect("a file");
+    fs::write(warehouse.0.path().join("b-7.cluster"), "b-7 127.0.0.1:1 no-process\n").expect("a file");
     fs::write(warehouse.0.path().join("harmless"), "").expect("a file");
     let served = Served::start_in(dir, &warehouse.configuration(""));
     served.wait_ready();
@@ -292,6 +292,12 @@ start() {
     mv "$file.new" "$file"
     echo "unix:$dir/.s.PGSQL.5432"
 }
+stop() {
+    if [ -e "$file" ]; then
+        read -r name address pid run < "$file"
+        kill "$pid" && rm "$file"
+    fi
+}
 list() {
     for file in "$HERE"/*.cluster; do
         [ ! -e "$file" ] || { read -r name address pid run < "$file"; echo "$name $address run=$run"; }
@@ -420,12 +426,8 @@ async fn a_cluster_that_does_not_stop_is_kept_in_mind_and_told_to_stop_until_it_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_wants_and_does_not_stop_is_told_so_again_at_a_shutdown() {
-    let warehouse = Warehouse::new(STUBBORN);
+    let warehouse = Warehouse::new(&format!("kill() {{ true; }}\n{STUBBORN}"));
     fs::write(warehouse.0.path().join("b-7.cluster"), "b-7 127.0.0.1:1 no-process\n").expect("a file");
-    let gone = "kill() { true; }\n";
-    let script = warehouse.0.path().join("warehouse.sh");
-    let text = fs::read_to_string(&script).expect("the script");
-    fs::write(&script, format!("{gone}{text}")).expect("the script");
     let served = Served::start(&warehouse.configuration(SCALED));
     while !served.get("/metrics").1.contains("punctual_cluster_unstopped{cluster=\"b-7\"} 1") {
         std::thread::yield_now();

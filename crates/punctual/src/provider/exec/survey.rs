@@ -12,7 +12,7 @@
 //! not named any more. Starts wait until it is known what is there, but not for ever: ten seconds for the list, and for what
 //! an earlier gateway is starting as long as a start may take.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -73,9 +73,6 @@ pub(super) enum Stage {
     /// Nothing is waited for any longer.
     Settled,
 }
-
-/// Names and runs of what does not stop.
-type Failing = BTreeSet<(String, String)>;
 
 /// A cluster that `list` has named.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,13 +176,13 @@ impl Table {
 /// Finds out what is there, tells those who start, and stops what is nobody's, for as long as the gateway lives.
 pub(in crate::provider) async fn survey(table: Arc<Table>) {
     let mut stray = begin(&table).await;
-    let (mut tries, mut failing) = (Tries::new(&table.leaving), Failing::new());
+    let (mut tries, mut failing) = (Tries::new(&table.leaving), Vec::new());
     let mut rest = start_within(&table).clamp(BETWEEN_LOOKS, EVERY);
     loop {
         let failed = stop_stray(&table, stray, tries.pause()).await;
-        for (name, run) in failing.difference(&failed) {
+        for Listed { name, run, .. } in failing.iter().filter(|listed| !failed.contains(listed)) {
             // It has stopped, or is not listed any more.
-            table.roll.over(name, run);
+            table.roll.over(name, run.as_deref().unwrap_or_default());
         }
         failing = failed;
         if failing.is_empty() {
@@ -199,7 +196,7 @@ pub(in crate::provider) async fn survey(table: Arc<Table>) {
             Ok(listed) => table.compare(listed),
             Err(failure) => {
                 tracing::warn!(cluster = table.name, "what is there is not known: list: {failure}");
-                Vec::new()
+                failing.clone()
             }
         };
     }
@@ -263,9 +260,9 @@ fn strays(roll: &Roll, listed: &[Listed]) -> Vec<Listed> {
     listed.iter().filter(is_stray).cloned().collect()
 }
 
-/// Stops what is nobody's; that of it which did not stop, by name and run.
-async fn stop_stray(table: &Arc<Table>, stray: Vec<Listed>, pause: Duration) -> Failing {
-    let (mut stops, mut failing) = (JoinSet::new(), Failing::new());
+/// Stops what is nobody's; that of it which did not stop.
+async fn stop_stray(table: &Arc<Table>, stray: Vec<Listed>, pause: Duration) -> Vec<Listed> {
+    let (mut stops, mut failing) = (JoinSet::new(), Vec::new());
     for stray in stray {
         if stops.len() >= AT_ONCE {
             failing.extend(stops.join_next().await.and_then(Result::ok).flatten());
@@ -279,7 +276,7 @@ async fn stop_stray(table: &Arc<Table>, stray: Vec<Listed>, pause: Duration) -> 
 }
 
 /// Stops one that is nobody's, unless it is somebody's by now; what it is if that fails.
-async fn stop(table: Arc<Table>, stray: Listed, pause: Duration) -> Option<(String, String)> {
+async fn stop(table: Arc<Table>, stray: Listed, pause: Duration) -> Option<Listed> {
     let hand: Option<Arc<Hand>> = table.roll.take_free(&stray.name);
     let _turn = match &hand {
         Some(hand) => match hand.turn.try_lock() {
@@ -290,23 +287,23 @@ async fn stop(table: Arc<Table>, stray: Listed, pause: Duration) -> Option<(Stri
         None if strays(&table.roll, std::slice::from_ref(&stray)).is_empty() => return None,
         None => None,
     };
-    let Listed { name, address, run } = stray;
+    let Listed { name, address, run } = &stray;
     tracing::warn!(cluster = name, %address, run, "it is there and not wanted: it is stopped");
-    let tags = table.tags(&name, run.as_ref());
+    let tags = table.tags(name, run.as_ref());
     match run_command(&table.exec.stop, &tags, WITHIN).await {
         Ok(_) => {
-            table.forget(&name, &tags.run);
+            table.forget(name, &tags.run);
             None
         }
         Err(failure) => {
-            let tries = table.roll.failed(&name, &tags.run);
+            let tries = table.roll.failed(name, &tags.run);
             tracing::error!(
                 cluster = name,
                 run,
                 tries,
                 "it may run on and cost money: stop: {failure}; tried again in {pause:?}"
             );
-            Some((name, tags.run))
+            Some(stray)
         }
     }
 }
