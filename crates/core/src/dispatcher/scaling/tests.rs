@@ -149,7 +149,7 @@ fn what_is_idle_is_stopped_when_its_time_has_come_and_what_is_there_for_good_sta
     bench.now = (ready + Span::from_secs(200)).micros() / 1_000_000 - 1;
     assert_eq!(stopped(&bench.does(Event::Woke)), [ClusterId(2)]);
     assert!(matches!(last(&bench), (Act::Stop(ClusterId(2)), Because::Idle(_))));
-    assert_eq!(bench.dispatcher.next_wakeup().map(|at| at > ready), Some(true), "only that it stops in time");
+    assert_eq!(bench.dispatcher.next_wakeup(), None, "that it stops is waited for, however long it takes");
 }
 
 #[test]
