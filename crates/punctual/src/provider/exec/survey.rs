@@ -176,7 +176,7 @@ impl Table {
 /// Finds out what is there, tells those who start, and stops what is nobody's, for as long as the gateway lives.
 pub(in crate::provider) async fn survey(table: Arc<Table>) {
     let mut stray = begin(&table).await;
-    let (mut tries, mut failing) = (Tries::new(&table.leaving), Vec::new());
+    let (mut tries, mut failing): (_, Vec<Listed>) = (Tries::new(&table.leaving), Vec::new());
     let mut rest = start_within(&table).clamp(BETWEEN_LOOKS, EVERY);
     loop {
         let failed = stop_stray(&table, stray, tries.pause()).await;
