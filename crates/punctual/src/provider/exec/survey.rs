@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -47,7 +47,7 @@ const AT_ONCE: usize = 8;
 #[derive(Debug)]
 pub(in crate::provider) struct Table {
     pub(super) name: String,
-    pub(super) exec: Arc<Exec>,
+    exec: Mutex<Arc<Exec>>,
     pub(super) roll: Arc<Roll>,
     pub(super) in_flight: InFlight,
     pub(super) known: watch::Sender<Known>,
@@ -101,12 +101,21 @@ impl Table {
     ) -> Table {
         Table {
             name: name.to_owned(),
-            exec: Arc::clone(exec),
+            exec: Mutex::new(Arc::clone(exec)),
             roll: Arc::clone(roll),
             in_flight: InFlight::new(dir, name),
             known: watch::Sender::new(Known::default()),
             leaving,
         }
+    }
+
+    /// Its commands are other ones from now on.
+    pub(in crate::provider) fn becomes(&self, exec: &Arc<Exec>) {
+        *self.exec.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(exec);
+    }
+
+    fn exec(&self) -> Arc<Exec> {
+        Arc::clone(&self.exec.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A run of that cluster has been stopped.
@@ -125,7 +134,7 @@ impl Table {
     }
 
     async fn list(&self) -> Result<Vec<Listed>, Failure> {
-        run_command(&self.exec.list, &self.tags(&self.name, None), WITHIN).await.map(|said| listed(&said))
+        run_command(&self.exec().list, &self.tags(&self.name, None), WITHIN).await.map(|said| listed(&said))
     }
 
     /// The first list that succeeds, of a few tries.
@@ -230,7 +239,7 @@ async fn begin(table: &Table) -> Vec<Listed> {
 }
 
 fn start_within(table: &Table) -> Duration {
-    Duration::from_micros(table.exec.start_within.micros())
+    Duration::from_micros(table.exec().start_within.micros())
 }
 
 /// Waits for starts that an earlier gateway has left running, not for longer than a start may take.
@@ -290,7 +299,7 @@ async fn stop(table: Arc<Table>, stray: Listed, pause: Duration) -> Option<Liste
     let Listed { name, address, run } = &stray;
     tracing::warn!(cluster = name, %address, run, "it is there and not wanted: it is stopped");
     let tags = table.tags(name, run.as_ref());
-    match run_command(&table.exec.stop, &tags, WITHIN).await {
+    match run_command(&table.exec().stop, &tags, WITHIN).await {
         Ok(_) => {
             table.forget(name, &tags.run);
             None
