@@ -523,6 +523,7 @@ mod tests {
         snapshot.view.routing.mode = Mode::Shadow;
         snapshot.view.lanes[0].limit = Some(3);
         snapshot.view.burn = Rates { short: Some(0.5), long: Some(0.5) };
+        snapshot.unstopped = vec!["fleet-0".to_owned()];
         let text = metrics.text(Some(&snapshot));
         let mut table = String::from("| metric | type | labels | what it is |\n|---|---|---|---|\n");
         for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {

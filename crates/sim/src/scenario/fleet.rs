@@ -27,7 +27,7 @@ pub(super) struct Fleet {
     /// The cluster that was started last.
     started: Option<ClusterId>,
     /// Everything is to go.
-    shuts_down: bool,
+    pub(super) shuts_down: bool,
     /// Clusters that were stopped in this step, and had not been told to go before.
     pub(super) stopped: Vec<ClusterId>,
 }

@@ -514,14 +514,15 @@ impl Watch {
         news: bool,
         now: Time,
     ) -> Result<(), String> {
-        let holds = self.holds(id);
+        let (holds, shuts_down) = (self.holds(id), self.fleet.shuts_down);
         must(force || holds == 0, || format!("cluster {id} stops gently, and {holds} seats are taken"))?;
         let known = self.clusters.get_mut(&id).ok_or_else(|| format!("cluster {id} is not there"))?;
         must(force || news || !known.stuck, || format!("cluster {id} stops gently, and a query there will not stop"))?;
         must(known.generation == generation, || format!("cluster {id} stops as {generation:?}, which it is not"))?;
         if known.life == Life::Stopping {
-            // Told twice: its provider had its time, and is not waited for any longer.
+            // Told twice: the gateway has to end, and does not wait for its provider any longer.
             must(force, || format!("cluster {id} is told twice to stop gently"))?;
+            must(shuts_down, || format!("cluster {id} has not stopped, may be paid for, and is forgotten"))?;
             known.life = Life::Down;
             known.bill.cut(now);
         } else if known.life != Life::Down {

@@ -77,6 +77,12 @@ impl Roll {
         held(&self.hands).get(name).filter(|hand| Arc::strong_count(hand) > 1).cloned()
     }
 
+    /// All names that are in hand.
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        let hands = held(&self.hands);
+        hands.iter().filter(|(_, hand)| Arc::strong_count(hand) > 1).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Another try to stop that run of a cluster has failed; how many have.
     pub(super) fn failed(&self, name: &str, run: &str) -> u32 {
         let mut unstopped = held(&self.unstopped);

@@ -12,7 +12,7 @@
 //! not named any more. Starts wait until it is known what is there, but not for ever: ten seconds for the list, and for what
 //! an earlier gateway is starting as long as a start may take.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,6 +74,14 @@ pub(super) enum Stage {
     Settled,
 }
 
+/// An answer of `list`.
+#[derive(Debug, Default)]
+struct List {
+    listed: Vec<Listed>,
+    /// The names that were in hand when it was asked. What has been stopped since may be listed yet.
+    held: BTreeSet<String>,
+}
+
 /// A cluster that `list` has named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
@@ -133,16 +141,18 @@ impl Table {
         Tags { gateway: self.roll.gateway, cluster, generation: 0, size: 0, run }
     }
 
-    async fn list(&self) -> Result<Vec<Listed>, Failure> {
-        run_command(&self.exec().list, &self.tags(&self.name, None), WITHIN).await.map(|said| listed(&said))
+    async fn list(&self) -> Result<List, Failure> {
+        let held = self.roll.names();
+        let said = run_command(&self.exec().list, &self.tags(&self.name, None), WITHIN).await?;
+        Ok(List { listed: listed(&said), held })
     }
 
     /// The first list that succeeds, of a few tries.
-    async fn first_list(&self) -> Result<Vec<Listed>, Failure> {
+    async fn first_list(&self) -> Result<List, Failure> {
         let mut tries = Tries::new(&self.leaving);
         for _ in 1..FIRST_TRIES {
             match self.list().await {
-                Ok(listed) => return Ok(listed),
+                Ok(list) => return Ok(list),
                 Err(failure) => tracing::warn!(cluster = self.name, "list: tried again: {failure}"),
             }
             tries.wait().await;
@@ -155,17 +165,17 @@ impl Table {
     }
 
     /// What it has found; if it has failed, that is said.
-    fn or_nothing(&self, found: Result<Vec<Listed>, Failure>) -> Vec<Listed> {
+    fn or_nothing(&self, found: Result<List, Failure>) -> List {
         found.unwrap_or_else(|failure| {
             tracing::error!(cluster = self.name, "what is there from before is not known: list: {failure}");
-            Vec::new()
+            List::default()
         })
     }
 
     /// Tells what is listed, and returns that of it which is nobody's.
-    fn compare(&self, listed: Vec<Listed>) -> Vec<Listed> {
-        let stray = strays(&self.roll, &listed);
-        let doubles = doubles(&listed);
+    fn compare(&self, list: List) -> Vec<Listed> {
+        let stray = strays(&self.roll, &list);
+        let doubles = doubles(&list.listed);
         for (cluster, count) in self.roll.doubled(&self.name, doubles) {
             tracing::error!(
                 cluster,
@@ -173,7 +183,7 @@ impl Table {
                 "several run under one name and cost money, and list does not say of which run they are"
             );
         }
-        self.tell(Stage::Settled, listed);
+        self.tell(Stage::Settled, list.listed);
         stray
     }
 
@@ -202,7 +212,7 @@ pub(in crate::provider) async fn survey(table: Arc<Table>) {
             tries.wait().await;
         }
         stray = match table.list().await {
-            Ok(listed) => table.compare(listed),
+            Ok(list) => table.compare(list),
             Err(failure) => {
                 tracing::warn!(cluster = table.name, "what is there is not known: list: {failure}");
                 failing.clone()
@@ -224,10 +234,10 @@ async fn begin(table: &Table) -> Vec<Listed> {
             "what is there from before is not known: list has not answered within {PATIENCE:?}; clusters are started \
              without it"
         );
-        Ok(Vec::new())
+        Ok(List::default())
     });
     let mut found = table.or_nothing(found);
-    wait_for_starts(table, ends, &found).await;
+    wait_for_starts(table, ends, &found.listed).await;
     if is_late {
         table.tell(Stage::Settled, Vec::new());
         found = table.or_nothing(first.await);
@@ -259,14 +269,18 @@ async fn wait_for_starts(table: &Table, ends: Instant, found: &[Listed]) {
 }
 
 /// What is listed and nobody's.
-fn strays(roll: &Roll, listed: &[Listed]) -> Vec<Listed> {
-    let is_stray = |listed: &&Listed| match roll.get(&listed.name).map(|hand| hand.origin()) {
+fn strays(roll: &Roll, list: &List) -> Vec<Listed> {
+    let is_gone = |listed: &Listed| list.held.contains(&listed.name) && roll.get(&listed.name).is_none();
+    list.listed.iter().filter(|listed| is_nobodys(roll, listed) && !is_gone(listed)).cloned().collect()
+}
+
+fn is_nobodys(roll: &Roll, listed: &Listed) -> bool {
+    match roll.get(&listed.name).map(|hand| hand.origin()) {
         None => true,
         Some(Origin::Run(Some(ours))) => listed.run.as_ref().is_some_and(|theirs| *theirs != ours),
         // Not decided yet, or not to be told apart.
         Some(Origin::Undecided | Origin::Run(None)) => false,
-    };
-    listed.iter().filter(is_stray).cloned().collect()
+    }
 }
 
 /// Stops what is nobody's; that of it which did not stop.
@@ -293,7 +307,7 @@ async fn stop(table: Arc<Table>, stray: Listed, pause: Duration) -> Option<Liste
             Err(_) => return None,
         },
         // Its name is in hand, of another run: the two are told apart.
-        None if strays(&table.roll, std::slice::from_ref(&stray)).is_empty() => return None,
+        None if !is_nobodys(&table.roll, &stray) => return None,
         None => None,
     };
     let Listed { name, address, run } = &stray;
@@ -372,10 +386,11 @@ mod tests {
         let hands = ["ours", "taken-over", "undecided"].map(|name| roll.take(name));
         hands[0].comes_from(Some("2-0".into()));
         hands[1].comes_from(None);
-        let all = listed(
-            "ours h:1 run=2-0\nours h:2 run=1-0\nours h:3\ntaken-over h:4 run=1-0\nundecided h:5 run=1-0\nfree h:6\n",
+        let listed = listed(
+            "ours h:1 run=2-0\nours h:2 run=1-0\nours h:3\ntaken-over h:4 run=1-0\nundecided h:5 run=1-0\nfree h:6\ngone h:7\n",
         );
-        let stray: Vec<String> = strays(&roll, &all).iter().map(|stray| stray.address.to_string()).collect();
-        assert_eq!(stray, ["h:2", "h:6"]);
+        let list = List { listed, held: ["ours", "gone"].map(str::to_owned).into() };
+        let stray: Vec<String> = strays(&roll, &list).iter().map(|stray| stray.address.to_string()).collect();
+        assert_eq!(stray, ["h:2", "h:6"], "what was in hand when the list was asked for is gone by now");
     }
 }
