@@ -317,7 +317,7 @@ pub(in crate::config) static CLUSTER: Table = Table {
             "minimum_billed",
             Duration { least: NOTHING, most: DAY },
             Is("\"60s\""),
-            "The least that waking it up is billed.",
+            "The least that waking it up is billed; less if it is stopped or lost sooner.",
         ),
         key(
             "keep",

@@ -112,7 +112,7 @@ pub(in crate::config) static SCALING: Table = Table {
             "least",
             Count { least: 0, most: 10_000 },
             Is("1"),
-            "Ready clusters that are always kept. With 0, a query that comes when there is none starts the smallest and waits.",
+            "Ready clusters that are kept: while there are no more than so many, none is stopped for being idle. It starts none (`initial` says how many there are at the start), but for this: a query that comes when there is none starts the smallest and waits.",
         ),
         key(
             "most",
