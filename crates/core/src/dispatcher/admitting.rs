@@ -28,6 +28,7 @@ use crate::id::{ClassId, ClusterId, LaneId, QueryId, UserId};
 use crate::query::{Query, Status};
 use crate::time::{Span, Time};
 
+pub(crate) use moving::Foreseen;
 pub(crate) use standing::Pace;
 pub use standing::{Queued, WaitsFor};
 
@@ -148,7 +149,7 @@ impl Dispatcher {
         let waiter = Waiter { query: id, weight: live.admission.weight, since: live.arrived };
         let corrected = self.terms(spot.class).is_some_and(|terms| terms.thresholds.predict());
         if corrected {
-            self.foreseen.entry(live.query.fingerprint).or_default().insert(id);
+            self.foreseen.entry(live.query.fingerprint).or_default().waiting.insert(id);
         }
         self.scored(|queues, scoring| queues.push(spot, waiter, scoring));
         self.follow_pace(spot.lane);
@@ -158,8 +159,8 @@ impl Dispatcher {
     pub(super) fn unqueue(&mut self, id: QueryId) {
         let (Some(spot), Some(live)) = (self.spot(id), self.live.get(&id)) else { return };
         if let Some(foreseen) = self.foreseen.get_mut(&live.query.fingerprint) {
-            foreseen.remove(&id);
-            if foreseen.is_empty() {
+            foreseen.waiting.remove(&id);
+            if foreseen.waiting.is_empty() {
                 let shape = live.query.fingerprint;
                 self.foreseen.remove(&shape);
             }

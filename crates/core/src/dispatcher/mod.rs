@@ -45,7 +45,7 @@ use crate::route::{Alternative, Candidate, Router, Trial, Verdicts, Why};
 use crate::tally::Tally;
 use crate::time::{Span, Time};
 
-pub(crate) use admitting::{Admission, Pace};
+pub(crate) use admitting::{Admission, Foreseen, Pace};
 pub use admitting::{Queued, WaitsFor};
 pub use considering::{Considered, Verdict};
 pub(crate) use predicting::{Expected, Predicting};
@@ -78,7 +78,7 @@ pub struct Dispatcher {
     /// What users have used lately.
     pub(crate) accounts: Accounts,
     /// Waiting queries whose lane goes by what is foreseen of their shape.
-    pub(crate) foreseen: BTreeMap<Fingerprint, BTreeSet<QueryId>>,
+    pub(crate) foreseen: BTreeMap<Fingerprint, Foreseen>,
     /// How fast lanes get on.
     pub(crate) paces: Vec<Pace>,
     /// Where texts ran last.

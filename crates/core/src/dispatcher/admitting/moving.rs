@@ -10,6 +10,11 @@
 //! stop it would help nobody. Nothing new is admitted there until there is room again. The class that it came in stays
 //! what history and its SLO go by, unless it waits anew.
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use serde::{Deserialize, Serialize};
+
 use super::{Admission, Dispatcher, Due, LiveState};
 use crate::admit::counts::Ticket;
 use crate::admit::terms::Then;
@@ -21,12 +26,35 @@ use crate::id::{ClassId, ClusterId, QueryId};
 use crate::statement::Kind;
 use crate::time::Time;
 
+/// How many that wait are looked at when one of their shape ends: it costs as many predictions.
+const LOOKS: usize = 32;
+
+/// Waiting queries of one shape whose priority goes by what is foreseen of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Foreseen {
+    pub(super) waiting: BTreeSet<QueryId>,
+    /// The one that was looked at last.
+    looked_at: Option<QueryId>,
+}
+
+impl Foreseen {
+    /// The next few, in turn: all of them have been looked at after as many ends as it takes.
+    fn next(&mut self) -> Vec<QueryId> {
+        let after = self.looked_at.map_or(Bound::Unbounded, Bound::Excluded);
+        let upto = self.looked_at.map_or(Bound::Excluded(QueryId(0)), Bound::Included);
+        let rest = self.waiting.range((after, Bound::Unbounded)).chain(self.waiting.range((Bound::Unbounded, upto)));
+        let next: Vec<QueryId> = rest.take(LOOKS).copied().collect();
+        self.looked_at = next.last().copied();
+        next
+    }
+}
+
 impl Dispatcher {
     /// Queries of a shape have turned out to be lighter or heavier than was thought: those that wait move to the lane that they
-    /// would be in if they came now.
+    /// would be in if they came now, a few with each that ends.
     pub(super) fn move_lanes(&mut self, shape: Fingerprint) {
-        let Some(waiting) = self.foreseen.get(&shape).cloned() else { return };
-        for id in waiting {
+        let Some(foreseen) = self.foreseen.get_mut(&shape) else { return };
+        for id in foreseen.next() {
             let Some(query) = self.live.get(&id).map(|live| live.query.clone()) else { continue };
             let found = self.admission(&query);
             let Some(live) = self.live.get(&id) else { continue };
@@ -187,5 +215,23 @@ impl Dispatcher {
         if let Some(ticket) = ticket {
             self.counts.enter(ticket);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_each_end_the_next_few_are_looked_at_and_after_enough_all_have_been() {
+        let mut foreseen = Foreseen { waiting: (0..70).map(QueryId).collect(), looked_at: None };
+        let mut next = |gone: &[u64]| -> Vec<u64> {
+            foreseen.waiting.retain(|id| !gone.contains(&id.0));
+            foreseen.next().iter().map(|id| id.0).collect()
+        };
+        assert_eq!(next(&[]), (0..32).collect::<Vec<_>>());
+        assert_eq!(next(&[31, 33]), [32].into_iter().chain(34..65).collect::<Vec<_>>());
+        assert_eq!(next(&[]), (65..70).chain(0..27).collect::<Vec<_>>());
+        assert_eq!(next(&(3..70).collect::<Vec<_>>()), [0, 1, 2], "each once");
     }
 }
