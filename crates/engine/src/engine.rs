@@ -79,6 +79,8 @@ pub(crate) struct Output {
     pub(crate) format: Format,
     /// Text styles by setting, as in [`Settings::formats`].
     pub(crate) styles: HashMap<String, String>,
+    /// Bytes that the statement may use, if that is bounded: `work_mem`.
+    pub(crate) memory: Option<usize>,
 }
 
 /// What arrives from an execution, in this order: columns once, rows, done. An error ends it.

@@ -333,7 +333,7 @@ impl Session {
 
     /// How results are written for this session now.
     pub(crate) fn output(&self, format: pgwire::api::portal::Format) -> Output {
-        Output { format, styles: self.settings.formats() }
+        Output { format, styles: self.settings.formats(), memory: self.settings.work_mem() }
     }
 
     pub(crate) fn complete(&mut self, tag: &str, rows: Option<usize>) {

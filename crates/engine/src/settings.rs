@@ -2,8 +2,8 @@
 //!
 //! Drivers set a handful of parameters when they connect and expect to read them back. They are kept here, a
 //! map for each session; none reaches DataFusion, whose options would change the plans and the limits of
-//! everyone. A few have a meaning: the statement timeout, and how dates, intervals, bytes and floats are
-//! written as text.
+//! everyone. A few have a meaning: the statement timeout, `work_mem`, which bounds the memory of each
+//! statement once it is set, and how dates, intervals, bytes and floats are written as text.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -114,6 +114,11 @@ impl Settings {
     /// How long a statement may run.
     pub(crate) fn statement_timeout(&self) -> Option<Duration> {
         self.timeout
+    }
+
+    /// Bytes of memory that a statement may use, if the session has said so.
+    pub(crate) fn work_mem(&self) -> Option<usize> {
+        parse_memory(self.changed.get("work_mem")?).ok()
     }
 
     /// Sets a parameter, or with `None` back to its default. Returns what the client must be told, if
@@ -263,10 +268,8 @@ fn checked(name: &str, value: String) -> Result<String, Failure> {
             invalid("Backslashes in string literals are always ordinary characters here.")
         }
         "extra_float_digits" if value.parse::<i8>().is_err() => invalid("It is a small number."),
-        "statement_timeout" => match parse_timeout(&value) {
-            Ok(_) => Ok(value),
-            Err(failure) => Err(failure),
-        },
+        "statement_timeout" => parse_timeout(&value).map(|_| value),
+        "work_mem" => parse_memory(&value).map(|_| value),
         _ => Ok(value),
     }
 }
@@ -302,9 +305,49 @@ fn parse_timeout(text: &str) -> Result<Duration, Failure> {
         })
 }
 
+/// Bytes from a number of kilobytes, or a number with one of Postgres's units.
+fn parse_memory(text: &str) -> Result<usize, Failure> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let bytes = match unit.trim() {
+        "B" => 1.0,
+        "" | "kB" => 1_024.0,
+        "MB" => 1_048_576.0,
+        "GB" => 1_073_741_824.0,
+        "TB" => 1_099_511_627_776.0,
+        _ => f64::NAN,
+    };
+    let read = number.parse::<f64>().ok().map(|number| number * bytes);
+    // Postgres's own limits: 64 kB, and 2^31 - 1 of them.
+    match read.filter(|bytes| (65_536.0..=2_199_023_254_528.0).contains(bytes)) {
+        Some(bytes) => Ok(bytes as usize),
+        None => {
+            let message = format!("invalid value for parameter \"work_mem\": \"{text}\"");
+            Err(Failure::new(SqlState::InvalidParameterValue, message)
+                .hint("It is 64kB to 2TB; valid units are \"B\", \"kB\", \"MB\", \"GB\", and \"TB\"."))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_mem_bounds_what_a_statement_may_use_once_it_is_set() {
+        let mut settings = Settings::new(None);
+        assert_eq!(settings.work_mem(), None);
+        for (value, bytes) in [("64", 65_536), ("64kB", 65_536), ("1.5MB", 1_572_864), ("65536 B", 65_536)] {
+            set(&mut settings, "work_mem", value).unwrap();
+            assert_eq!(settings.work_mem(), Some(bytes), "{value}");
+        }
+        for wrong in ["63", "0", "-1", "1mb", "3TB", "much", ""] {
+            assert_eq!(set(&mut settings, "work_mem", wrong), Err("22023"), "{wrong}");
+        }
+        settings.set("work_mem", None).unwrap();
+        assert_eq!(settings.work_mem(), None);
+    }
 
     fn set(settings: &mut Settings, name: &str, value: &str) -> Result<(), &'static str> {
         settings.set(name, Some(value.to_owned())).map(|_| ()).map_err(|f| f.state.code())

@@ -253,6 +253,35 @@ async fn a_set_goes_wherever_its_session_goes_and_nowhere_else() {
 }
 
 #[tokio::test]
+async fn queries_of_a_class_have_its_memory_and_others_what_their_session_has() {
+    let mut wanted = Wanted { door: Door { max_idle_connections: 1, ..Door::default() }, ..Wanted::default() };
+    wanted.policy.classes[2].terms.max_memory = Some(64 << 10);
+    wanted.policy.classes[3].terms.max_memory = Some(1 << 20);
+    let gateway = Gateway::start(wanted).await;
+    let (ann, bob) = (gateway.connect().await, gateway.connect().await);
+    let memory = async |client: &tokio_postgres::Client, class: &str| {
+        let sql = format!("select current_setting('work_mem') /* punctual: class={class} */");
+        client.query_one(&sql, &[]).await.unwrap().get::<_, String>(0)
+    };
+    ann.batch_execute("set work_mem = '7MB'").await.unwrap();
+    for _ in 0..2 {
+        assert_eq!((memory(&ann, "etl").await, memory(&bob, "default").await), ("64kB".into(), "4MB".into()));
+        assert_eq!((memory(&ann, "default").await, memory(&bob, "etl").await), ("7MB".into(), "64kB".into()));
+        assert_eq!((memory(&ann, "dash").await, memory(&ann, "etl").await), ("1MB".into(), "64kB".into()));
+    }
+    ann.batch_execute("set work_mem = '9MB' /* punctual: class=etl */").await.unwrap();
+    assert_eq!((memory(&ann, "etl").await, memory(&ann, "default").await), ("64kB".into(), "9MB".into()));
+    ann.batch_execute("set jit = off /* punctual: class=etl */").await.unwrap();
+    assert_eq!((memory(&bob, "default").await, memory(&ann, "default").await), ("4MB".into(), "9MB".into()));
+    ann.batch_execute("begin /* punctual: class=etl */").await.unwrap();
+    assert_eq!(memory(&ann, "dash").await, "64kB", "a transaction keeps what it began with");
+    ann.batch_execute("set work_mem = '8MB'; rollback").await.unwrap();
+    assert_eq!((memory(&ann, "etl").await, memory(&ann, "default").await), ("64kB".into(), "9MB".into()));
+    ann.batch_execute("discard all").await.unwrap();
+    assert_eq!((memory(&ann, "default").await, memory(&ann, "dash").await), ("4MB".into(), "1MB".into()));
+}
+
+#[tokio::test]
 async fn settings_of_the_start_up_message_mean_what_they_mean_to_postgres() {
     let gateway = Gateway::usual().await;
     let settings = r#"-c statement_timeout=77s -c search_path="$user",\ a,\ "b\ c" -c DateStyle=German -c my.own=x,y"#;

@@ -142,6 +142,7 @@ impl Nonsense {
             queue_timeout: self.0.chance(0.3).then(|| self.limit()),
             refuse_late: self.0.chance(0.3),
             cap: self.0.chance(0.4).then(|| Cap { runtime: self.limit(), then }),
+            max_memory: None,
             chosen_by: Vec::new(),
             violation_target: self.0.chance(0.3).then(|| self.number()),
         }

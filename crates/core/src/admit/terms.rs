@@ -32,6 +32,8 @@ pub struct Terms {
     pub refuse_late: bool,
     /// What happens to one that runs for long.
     pub cap: Option<Cap>,
+    /// Bytes of memory that one may use, told to clusters that can keep to it.
+    pub max_memory: Option<u64>,
     /// Users that may choose the class; none named: everyone.
     pub chosen_by: Vec<String>,
     /// The share of its queries that may miss their SLO; None: as the policy says.
@@ -53,6 +55,7 @@ impl Default for Terms {
             queue_timeout: None,
             refuse_late: false,
             cap: None,
+            max_memory: None,
             chosen_by: Vec::new(),
             violation_target: None,
         }

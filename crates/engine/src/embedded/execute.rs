@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Shared;
+use super::memory;
 use super::names::Names;
 use super::parameters;
 use super::plan::{self, Planned};
@@ -165,7 +166,11 @@ async fn stream(
     if sender.send(Ok(Piece::Columns(columns.clone()))).await.is_err() {
         return Ok(());
     }
-    let mut batches = execute_stream(physical, state.task_ctx())?;
+    let context = match output.memory {
+        Some(most) => memory::capped(state, most),
+        None => state.task_ctx(),
+    };
+    let mut batches = execute_stream(physical, context)?;
     while let Some(batch) = batches.next().await {
         let mut rows = RowEncoder::new(batch?, columns.clone());
         let mut chunk = Chunk::default();

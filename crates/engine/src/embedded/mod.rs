@@ -9,6 +9,7 @@
 
 mod catalog;
 mod execute;
+mod memory;
 mod names;
 mod parameters;
 mod plan;

@@ -100,6 +100,26 @@ async fn what_does_not_fit_is_an_error_and_the_cluster_lives() {
 }
 
 #[tokio::test]
+async fn work_mem_bounds_each_statement_of_its_session_and_no_other() {
+    let start = Start { tables: vec![crate::support::tpch()], ..Start::default() };
+    let cluster = start.start().unwrap();
+    let (small, other) = (cluster.connect().await, cluster.connect().await);
+    let hungry = "select count(*) from (select l_comment, l_orderkey from lineitem group by 1, 2) x \
+                  join lineitem b on x.l_comment = b.l_comment and x.l_orderkey < b.l_orderkey - 1000000";
+    small.simple_query("set work_mem = '128kB'").await.unwrap();
+    let (state, message) = told(small.simple_query(hungry).await);
+    assert_eq!(state, "53200", "{message}");
+    let (state, message) = told(small.query(hungry, &[]).await);
+    assert_eq!(state, "53200", "prepared: {message}");
+    assert_eq!(text(&small, "select count(*) from nation").await, "25");
+    assert_eq!(text(&other, hungry).await, "0");
+    small.simple_query("reset work_mem").await.unwrap();
+    assert_eq!(text(&small, hungry).await, "0");
+    let (state, message) = told(small.simple_query("set work_mem = 'much'").await);
+    assert_eq!(state, "22023", "{message}");
+}
+
+#[tokio::test]
 async fn a_sort_larger_than_the_memory_spills_and_cleans_up() {
     let start = Start { tables: vec![crate::support::tpch()], memory: 24 << 20, ..Start::default() };
     let cluster = start.start().unwrap();

@@ -37,6 +37,7 @@ pub(super) fn terms(class: &Section<'_>) -> Terms {
         queue_timeout: class.span("queue_timeout"),
         refuse_late: class.choice("refuse_late") == Some("yes"),
         cap: cap(class),
+        max_memory: class.has("max_query_memory").then(|| class.bytes("max_query_memory")),
         violation_target: class.number("violation_target"),
         ..Terms::default()
     }

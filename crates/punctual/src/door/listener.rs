@@ -25,6 +25,7 @@ use super::standing::Standing;
 use super::startup::{Hello, Opening, open};
 use super::statements::Statements;
 use crate::link::{Link, MAILBOX, Report};
+use crate::relay::carried::Memory;
 use crate::relay::{ServerFacts, Socket};
 
 /// Connections that may be on their way to a session at once. Beyond that nobody is let in until one is through, so
@@ -186,6 +187,7 @@ fn session(
         readings: Readings::default(),
         wishes: Wishes { wished, begun, ..Wishes::default() },
         standing: Standing::new(hello.variables),
+        memory: Memory::Own,
         held: None,
         slot: None,
         unasked: Replies::default(),

@@ -27,6 +27,7 @@ use super::shared::Foresight;
 use super::unit::End;
 use crate::link::{About, NoneReady, Order, Report};
 use crate::plans::Wish;
+use crate::relay::carried::Memory;
 use crate::relay::{ConnectError, Lease, Pool};
 
 /// How often a connection to any cluster is tried for.
@@ -142,6 +143,8 @@ impl Session {
         }
         let (who, wished) = (&self.who, &self.wishes.wished);
         let (class, _, slo) = treated(&self.rules.classes, wished, who.origin(), statement);
+        let most = self.rules.classes.get(class).and_then(|class| class.terms.max_memory);
+        self.memory = most.map_or(Memory::Own, Memory::Class);
         let scan = self.shared.ranges().and_then(|all| all.of(reading, &ranges::parameters(work, &self.statements)));
         let claim = Claim { user: UserId::of(&who.user), priority: tag.priority.or(wished.priority), scan };
         let (session, fingerprint, kind) = (self.id, statement.fingerprint, statement.kind);
@@ -476,7 +479,12 @@ impl Session {
             Work::Refusal { .. } => &[],
         };
         let aftermath = self.standing.after(status, replies.error.is_some(), replies.last, ran);
-        lease.carried.variables = Arc::clone(&self.standing.variables);
+        let carried = &mut lease.carried;
+        if carried.memory != Memory::Own && !Arc::ptr_eq(&carried.variables, &self.standing.variables) {
+            // It may have set or reset that.
+            carried.memory = Memory::Unknown;
+        }
+        carried.variables = Arc::clone(&self.standing.variables);
         if aftermath.forgot_statements {
             self.statements.forget_all();
             lease.carried.forget_all();

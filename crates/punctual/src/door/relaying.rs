@@ -15,7 +15,7 @@ use super::replies::{Expect, Replies, Step};
 use super::session::{Over, Session};
 use super::unit::{self, End, Next};
 use crate::link::Order;
-use crate::relay::carried::Variables;
+use crate::relay::carried::{Memory, Variables};
 use crate::relay::{Garbled, Lease, ServerError, cancel, frames};
 
 /// How an attempt ended.
@@ -134,15 +134,18 @@ impl Session {
 
     /// Gives a connection the variables that the session has; Some if that failed.
     async fn dress(&mut self, id: Option<QueryId>, lease: &mut Lease) -> Option<Attempt> {
-        let wanted = Arc::clone(&self.standing.variables);
-        if self.standing.status != b'I' || Arc::ptr_eq(&lease.carried.variables, &wanted) {
+        let (wanted, memory) = (Arc::clone(&self.standing.variables), self.memory);
+        if self.standing.status != b'I' {
             return None;
         }
-        if lease.carried.variables == wanted {
-            lease.carried.variables = wanted;
-            return None;
+        let carried = &mut lease.carried;
+        if Arc::ptr_eq(&carried.variables, &wanted) || carried.variables == wanted {
+            carried.variables = Arc::clone(&wanted);
+            if carried.memory == memory {
+                return None;
+            }
         }
-        let (bytes, may_fail) = dressing(&lease.carried.variables, &wanted);
+        let (bytes, may_fail) = dressing((&carried.variables, carried.memory), (&wanted, memory));
         lease.carried.unnamed = None;
         let way = Way {
             replies: Replies::muted(may_fail.len()),
@@ -167,7 +170,7 @@ impl Session {
             attempt.ended = Ended::Refused(Problem::new(&error.sqlstate.0, message));
             return Some(attempt);
         }
-        lease.carried.variables = wanted;
+        (lease.carried.variables, lease.carried.memory) = (wanted, memory);
         None
     }
 
@@ -336,17 +339,27 @@ impl Session {
 /// The statements that turn one set of variables into another: their frames, and for each whether it may fail without
 /// harm.
 ///
-/// A cluster may not know what a driver sets at start-up (an engine that is not Postgres); what a SET has done once
-/// must be done again.
-fn dressing(from: &Variables, to: &Variables) -> (Vec<u8>, Vec<bool>) {
+/// A cluster may not know what a driver sets at start-up, or `work_mem` (an engine that is not Postgres); what a SET has done
+/// once must be done again.
+fn dressing((from, had): (&Variables, Memory), (to, memory): (&Variables, Memory)) -> (Vec<u8>, Vec<bool>) {
     let (mut out, mut may_fail) = (Vec::new(), Vec::new());
     let mut send = |sql: &str, harmless: bool| {
         frames::query(&mut out, sql);
         may_fail.push(harmless);
     };
-    if *from != Variables::default() {
-        send("RESET ALL", from.set.is_empty());
+    if from != to || memory == Memory::Own {
+        if *from != Variables::default() || had != Memory::Own {
+            send("RESET ALL", from.set.is_empty());
+        }
+        say_again(to, &mut send);
     }
+    if let Memory::Class(bytes) = memory {
+        send(&format!("SET work_mem = '{}kB'", bytes / 1_024), true);
+    }
+    (out, may_fail)
+}
+
+fn say_again(to: &Variables, send: &mut impl FnMut(&str, bool)) {
     for (name, value) in &to.start_up {
         let name = name.split('.').map(|part| format!("\"{part}\"")).collect::<Vec<_>>().join(".");
         let values = match name.trim_matches('"') {
@@ -357,7 +370,6 @@ fn dressing(from: &Variables, to: &Variables) -> (Vec<u8>, Vec<bool>) {
         send(&format!("SET {name} = {values}"), true);
     }
     to.set.iter().for_each(|(_, sql)| send(sql, false));
-    (out, may_fail)
 }
 
 /// Settings that are lists of names: SET takes a string for one name, where the start-up message has all in one.
@@ -397,7 +409,8 @@ mod tests {
         let start_up =
             vec![pair("timezone", "it's\\"), pair("search_path", "\"$user\", A , \"b\"\",B\""), pair("a.b", "1, 2")];
         let to = Variables { start_up, set: vec![pair("a", "set a = 1")] };
-        let (out, may_fail) = dressing(&Variables::default(), &to);
+        let bare = Variables::default();
+        let (out, may_fail) = dressing((&bare, Memory::Own), (&to, Memory::Own));
         let sent = |out: &[u8]| -> Vec<String> {
             unit::frames_of(out)
                 .map(|(_, frame)| String::from_utf8_lossy(unit::body(frame)).replace('\0', ""))
@@ -413,8 +426,17 @@ mod tests {
             ]
         );
         assert_eq!(may_fail, [true, true, true, false]);
-        let (out, may_fail) = dressing(&to, &Variables::default());
+        let (out, may_fail) = dressing((&to, Memory::Own), (&bare, Memory::Own));
         assert_eq!((sent(&out), may_fail), (vec!["RESET ALL".to_owned()], vec![false]));
         assert_eq!(list(""), [""]);
+        let (set, reset) = (["SET work_mem = '64kB'"], ["RESET ALL"]);
+        let class = Memory::Class(65_536);
+        for had in [Memory::Own, Memory::Class(1), Memory::Unknown] {
+            assert_eq!(sent(&dressing((&to, had), (&to, class)).0), set);
+        }
+        assert_eq!(sent(&dressing((&bare, class), (&bare, Memory::Own)).0), reset);
+        assert_eq!(sent(&dressing((&bare, Memory::Unknown), (&bare, Memory::Own)).0), reset);
+        let again = sent(&dressing((&bare, class), (&to, class)).0);
+        assert_eq!((again.len(), &again[0], &again[5]), (6, &reset[0].to_owned(), &set[0].to_owned()));
     }
 }

@@ -36,7 +36,7 @@ use super::unit::{self, End, Next};
 use crate::catalog::{Answer, Parameter, Question};
 use crate::driver::fallback::Slot;
 use crate::link::{Link, Order, Report};
-use crate::relay::carried::Carried;
+use crate::relay::carried::{Carried, Memory};
 use crate::relay::{Garbled, Lease};
 
 /// How long a session that ends waits for its client to take the last words.
@@ -86,6 +86,8 @@ pub(super) struct Session {
     pub(super) readings: Readings,
     pub(super) wishes: Wishes,
     pub(super) standing: Standing,
+    /// The `work_mem` of its last query.
+    pub(super) memory: Memory,
     /// The connection that it holds, and what is left of a message that the cluster sent unasked.
     pub(super) held: Option<Lease>,
     /// The slot that it has taken itself, in degraded mode.

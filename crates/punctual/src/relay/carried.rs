@@ -52,6 +52,20 @@ pub struct Carried {
     pub unnamed: Option<Arc<Prepared>>,
     /// The variables that it has.
     pub variables: Arc<Variables>,
+    /// Its `work_mem`.
+    pub memory: Memory,
+}
+
+/// Where the `work_mem` of a connection comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Memory {
+    /// From its variables, or the cluster.
+    #[default]
+    Own,
+    /// From the class of a query: so many bytes.
+    Class(u64),
+    /// Either.
+    Unknown,
 }
 
 impl Carried {

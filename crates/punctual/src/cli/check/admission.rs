@@ -31,6 +31,7 @@ pub(super) fn of_class(terms: &Terms, lanes: &Lanes, order: Order) -> Vec<String
         said.push("one that would be late anyway is refused at once".to_owned());
     }
     said.extend(terms.cap.as_ref().map(capped));
+    said.extend(terms.max_memory.map(|most| format!("work_mem {} kB", most / 1_024)));
     if !terms.chosen_by.is_empty() {
         said.push(format!("chosen only by {}", terms.chosen_by.join(", ")));
     }

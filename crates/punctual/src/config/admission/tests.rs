@@ -39,6 +39,7 @@ fn terms_and_lanes_are_read() {
         max_running = 4
         queue_timeout = "0s"
         refuse_late = "yes"
+        max_query_memory = "256MiB"
         runtime_cap = "10m"
         on_cap = "resubmit"
         cascade_to = "default"
@@ -74,6 +75,7 @@ fn terms_and_lanes_are_read() {
         max_running: Some(4),
         queue_timeout: Some(Span::ZERO),
         refuse_late: true,
+        max_memory: Some(256 << 20),
         cap: Some(Cap { runtime: Span::from_secs(600), then: Then::Resubmit("default".into()) }),
         weight: Weight { quota: Some(Quota { work: 3_600.0, per: Span::from_secs(86_400) }), ..Weight::default() },
         ..Terms::default()

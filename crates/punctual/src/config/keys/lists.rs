@@ -123,6 +123,13 @@ pub(in crate::config) static CLASS: Table = Table {
             "`yes`: one that would be late anyway, by how fast its lane gets on, is refused when it comes.",
         ),
         key(
+            "max_query_memory",
+            Bytes { least: 64 * 1_024, most: 2 * TIB - 1_024 },
+            Said("as the cluster has it"),
+            "The `work_mem` of its queries, whatever their session has set: in Postgres for each sort and hash, in embedded clusters \
+             for the query. A transaction keeps that of the class in which it began.",
+        ),
+        key(
             "runtime_cap",
             Duration { least: SECOND, most: YEAR },
             Said("none"),
