@@ -8,7 +8,7 @@ use crate::class::{Class, DEFAULT};
 use crate::cluster::Spec;
 use crate::dispatcher::tests::{Bench, ends_as, query, runs};
 use crate::event::{Command, Event, Full, Outcome, Refusal};
-use crate::id::{Generation, Units};
+use crate::id::{Generation, SessionId, Units};
 use crate::policy::Policy;
 use crate::query::SqlState;
 
@@ -207,6 +207,35 @@ fn rules_that_are_adopted_again_change_nothing() {
     let shorter = Policy { classes: policy(capped(2, Then::Cancel), Terms::default()).classes, ..rules };
     adopts(bench.after(Span::from_secs(1)), shorter.clone());
     assert_eq!(bench.after(Span::from_secs(1)).does(Event::Woke), [cancels(3, 0)]);
+}
+
+#[test]
+fn what_runs_and_waits_keeps_the_name_of_its_class_when_classes_get_other_numbers() {
+    let one = Terms { max_running: Some(1), ..Terms::default() };
+    let mut bench = Bench::with_slots(8, policy(one.clone(), one));
+    let swapped = |mut rules: Policy| {
+        rules.classes.swap(HEAVY.0 as usize, SLOW.0 as usize);
+        rules
+    };
+    // A session keeps the one place of heavy, a query waits for it; one of slow runs.
+    comes(&mut bench, of(HEAVY, 1));
+    bench.finishes(1, true);
+    comes(&mut bench, of(HEAVY, 2));
+    comes(&mut bench, of(SLOW, 3));
+    let class_of = |bench: &Bench, id: u64| bench.dispatcher.live[&QueryId(id)].query.class;
+    assert_eq!((class_of(&bench, 2), class_of(&bench, 3)), (HEAVY, SLOW));
+    let rules = swapped(bench.dispatcher.policy.clone());
+    assert_eq!(adopts(&mut bench, rules), []);
+    assert_eq!((class_of(&bench, 2), class_of(&bench, 3)), (SLOW, HEAVY));
+    assert_eq!(comes(&mut bench, of(SLOW, 4)), [], "heavy has that number now, and is full");
+    assert_eq!(bench.finishes(3, false).len(), 1, "what has ended, and nothing to run");
+    assert_eq!(comes(&mut bench, of(HEAVY, 5)), [runs(5, 0)], "slow has that number now, and room");
+    let ended = bench.does(Event::SessionEnded { session: SessionId(1) });
+    assert_eq!(ended.last(), Some(&runs(2, 0)));
+    // Without their classes they are of the class that takes the rest.
+    let bare = Policy { classes: Class::built_in(), ..bench.dispatcher.policy.clone() };
+    assert_eq!(adopts(&mut bench, bare).last(), Some(&runs(4, 0)));
+    assert_eq!([2, 4, 5].map(|id| class_of(&bench, id)), [DEFAULT; 3]);
 }
 
 #[test]
