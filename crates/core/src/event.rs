@@ -285,6 +285,17 @@ pub enum Refusal {
     NotItsTurn,
 }
 
+impl Refusal {
+    /// After how long it may be worth while to ask again, if that is known.
+    pub fn wait(&self) -> Option<Span> {
+        match self {
+            Refusal::Full { wait, .. } => *wait,
+            Refusal::TooLate { wait, .. } => Some(*wait),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -174,7 +174,7 @@ impl Gateway {
         let aside = asking.into_iter().chain(learning).collect();
         let reload = Arc::new(Reload::new(source, Arc::clone(&settings), link.clone()));
         let serving = http_listener.map(|listener| {
-            let shared = http::Shared { link: link.clone(), metrics, front: front.clone(), reload: reload.clone() };
+            let shared = http::Shared::new(link.clone(), metrics, front.clone(), reload.clone());
             let served = http::serve(listener, shared, std::future::pending());
             tokio::spawn(async move {
                 if let Err(error) = served.await {

@@ -1,15 +1,17 @@
 //! Where clients knock: connections are accepted, hear what they are welcome to, and become sessions.
 
+use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use punctual_core::Event;
 use punctual_core::class;
 use punctual_core::event::Outcome;
 use punctual_core::id::{QueryId, SessionId};
-use tokio::net::{TcpListener, TcpStream};
+use punctual_core::time::Span;
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::client::Client;
@@ -129,8 +131,40 @@ impl Drop for Presence {
     }
 }
 
+/// A session of someone who does not speak the protocol, in this process.
+pub(crate) struct Visit {
+    /// The client's end.
+    pub(crate) stream: UnixStream,
+    /// When a query that was refused may be sent again.
+    pub(crate) retry_after: Arc<OnceLock<Span>>,
+}
+
+impl Visit {
+    /// Begins one, as if its client had said hello from there.
+    ///
+    /// # Errors
+    /// If there are no sockets left.
+    pub(crate) fn begin(hello: Hello, peer: class::Client, link: Link, shared: Arc<Shared>) -> io::Result<Visit> {
+        let (stream, theirs) = UnixStream::pair()?;
+        let retry_after: Arc<OnceLock<Span>> = Arc::default();
+        let client = Client::new(Socket::Unix(theirs));
+        tokio::spawn(begin_for((client, peer), hello, link, shared, Arc::clone(&retry_after)));
+        Ok(Visit { stream, retry_after })
+    }
+}
+
 /// Makes a session of a client that said hello, and serves it.
-async fn begin((client, peer): (Client, class::Client), hello: Hello, link: Link, shared: Arc<Shared>) {
+async fn begin(who: (Client, class::Client), hello: Hello, link: Link, shared: Arc<Shared>) {
+    begin_for(who, hello, link, shared, Arc::default()).await;
+}
+
+async fn begin_for(
+    (client, peer): (Client, class::Client),
+    hello: Hello,
+    link: Link,
+    shared: Arc<Shared>,
+    retry_after: Arc<OnceLock<Span>>,
+) {
     let place = match shared.admit() {
         Ok(Some(place)) => place,
         Ok(None) => {
@@ -153,7 +187,7 @@ async fn begin((client, peer): (Client, class::Client), hello: Hello, link: Link
     let mut presence = Presence { link: link.clone(), session: id, told: false, place };
     let facts = facts(&link, &hello).await;
     let mut session = session(id, (client, peer), hello, (link, shared), mailbox);
-    session.running = running;
+    (session.running, session.retry_after) = (running, retry_after);
     welcome(&mut session, &facts, process, secret);
     presence.told = session.live().await;
 }
@@ -183,6 +217,7 @@ fn session(
         client,
         mailbox,
         running: Arc::default(),
+        retry_after: Arc::default(),
         statements: Statements::new(limit),
         readings: Readings::default(),
         wishes: Wishes { wished, begun, ..Wishes::default() },

@@ -50,9 +50,11 @@ pub mod words;
 
 pub(crate) use imagined::{Asked, Imagined, reason, rule_text, treated};
 pub use in_force::{InForce, Rules};
+pub(crate) use listener::Visit;
 pub use listener::serve;
 pub use problem::Problem;
 pub(crate) use ranges::TimeRanges;
 pub(crate) use shared::Foresight;
 pub use shared::Shared;
+pub use startup::Hello;
 pub use table::{AnswerError, Answers};

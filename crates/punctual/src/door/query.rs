@@ -182,6 +182,9 @@ impl Session {
             let pool = match self.verdict(id).await? {
                 Verdict::Run(pool) => pool,
                 Verdict::Refused(because, trouble) => {
+                    if let Some(wait) = because.wait() {
+                        let _ = self.retry_after.set(wait);
+                    }
                     self.fail(&Problem::refused(&because).trouble(trouble.as_deref()), work.is_whole());
                     return Ok(());
                 }

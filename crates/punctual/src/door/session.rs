@@ -7,13 +7,14 @@
 //! ```
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use punctual_core::Event;
 use punctual_core::class::{self, Origin};
 use punctual_core::event::PinEnd;
 use punctual_core::id::SessionId;
+use punctual_core::time::Span;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -82,6 +83,8 @@ pub(super) struct Session {
     pub(super) mailbox: mpsc::Receiver<Order>,
     /// The query that a cancel request is about; 0: none.
     pub(super) running: Arc<AtomicU64>,
+    /// When a query that was refused may be sent again; the first one counts.
+    pub(super) retry_after: Arc<OnceLock<Span>>,
     pub(super) statements: Statements,
     pub(super) readings: Readings,
     pub(super) wishes: Wishes,

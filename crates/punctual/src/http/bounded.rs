@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
+use punctual_core::class::Client;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -50,9 +52,9 @@ impl Bounded {
     }
 
     /// A place for one more connection, at the cost of another if need be.
-    async fn place(&mut self) -> Place {
+    async fn place(&mut self, peer: IpAddr) -> Place {
         loop {
-            if let Some(place) = self.places.take(self.next, self.bounds) {
+            if let Some(place) = self.places.take((self.next, peer), self.bounds) {
                 self.next += 1;
                 return place;
             }
@@ -67,8 +69,8 @@ impl Listener for Bounded {
     type Addr = Place;
 
     async fn accept(&mut self) -> (Connection, Place) {
-        let (stream, _) = Listener::accept(&mut self.listener).await;
-        let place = self.place().await;
+        let (stream, peer) = Listener::accept(&mut self.listener).await;
+        let place = self.place(peer.ip()).await;
         let ends = Box::pin(tokio::time::sleep(self.bounds.request_within));
         (Connection { stream, ends, place: place.clone() }, place)
     }
@@ -88,34 +90,26 @@ struct Places {
 }
 
 impl Places {
-    fn take(self: &Arc<Places>, number: u64, bounds: Bounds) -> Option<Place> {
+    fn take(self: &Arc<Places>, (number, peer): (u64, IpAddr), bounds: Bounds) -> Option<Place> {
         let mut taken = locked(&self.taken);
         if taken.len() >= bounds.connections {
             let closing = taken.values().any(|state| locked(state).closed);
-            let idle = taken.values().find(|state| locked(state).doing == Doing::Waits);
+            let idle = taken.values().find(|state| locked(state).answering == 0);
             if let (false, Some(idle)) = (closing, idle) {
                 locked(idle).close();
             }
             return None;
         }
         let until = Instant::now() + bounds.request_within;
-        let state = Arc::new(Mutex::new(State { doing: Doing::Waits, until, closed: false, waker: None }));
+        let state = Arc::new(Mutex::new(State { answering: 0, until, closed: false, waker: None }));
         taken.insert(number, state.clone());
-        Some(Place { number, state, places: self.clone(), next_within: bounds.next_within })
+        Some(Place { number, peer, state, places: self.clone(), next_within: bounds.next_within })
     }
 }
 
-/// What a connection is there for at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
-    /// It waits for a request, or for its answer to be taken.
-    Waits,
-    /// A request is being answered.
-    Answers,
-}
-
 struct State {
-    doing: Doing,
+    /// Who answers a request; nobody: it waits for one, or for its answer to be taken.
+    answering: u32,
     /// When a wait ends the connection.
     until: Instant,
     /// True once it has to go.
@@ -140,15 +134,21 @@ impl State {
 #[derive(Clone)]
 pub(super) struct Place {
     number: u64,
+    peer: IpAddr,
     state: Arc<Mutex<State>>,
     places: Arc<Places>,
     next_within: Duration,
 }
 
 impl Place {
+    /// Where its client is.
+    pub(super) fn client(&self) -> Client {
+        Client::at(self.peer)
+    }
+
     /// A request has come; until what is returned is dropped, its answer is being made.
     pub(super) fn answers(&self) -> Answering {
-        locked(&self.state).doing = Doing::Answers;
+        locked(&self.state).answering += 1;
         Answering(self.clone())
     }
 }
@@ -171,7 +171,10 @@ pub(super) struct Answering(Place);
 impl Drop for Answering {
     fn drop(&mut self) {
         let mut state = locked(&self.0.state);
-        state.doing = Doing::Waits;
+        state.answering -= 1;
+        if state.answering > 0 {
+            return;
+        }
         state.until = Instant::now() + self.0.next_within;
         // Its wait begins anew.
         state.wake();
@@ -200,7 +203,7 @@ impl Connection {
         if state.closed {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        if state.doing == Doing::Answers {
+        if state.answering > 0 {
             return Poll::Pending;
         }
         if self.ends.deadline() != state.until {

@@ -1,4 +1,4 @@
-//! HTTP: metrics, health, and what the gateway knows as JSON. Nothing here changes anything but `/v1/reload`.
+//! HTTP: metrics, health, what the gateway knows as JSON, and queries.
 //!
 //! | path | answers |
 //! |---|---|
@@ -7,14 +7,19 @@
 //! | `/readyz` | 200 if a query could run: a cluster is ready, nothing is shutting down |
 //! | `/v1/queries`, `/v1/clusters`, `/v1/classes`, `/v1/lanes`, `/v1/decisions`, `/v1/scaling`, `/v1/controllers`, `/v1/model` | the rows of the schema `punctual`; `?limit=` |
 //! | `POST /v1/explain` | where a query would go if it came now, and why: [`explain`] |
+//! | `POST /v1/query` | runs a query: [`query`] |
+//! | `DELETE /v1/queries/ID` | cancels a query |
 //! | `POST /v1/reload` | reads the configuration again: [`reload`] |
 //!
 //! It listens on loopback, where a browser can be led to it by a name that an attacker points there (DNS rebinding):
-//! so a `Host` that is not this machine is refused, and so is an `Origin`. Connections, their time, and the time of each request are bounded.
+//! so a `Host` that is not this machine is refused, and so is an `Origin`. Connections, their time, and the time of each request are
+//! bounded; a query may take as long as the gateway lets it.
 
 mod bounded;
 mod explain;
+mod query;
 mod reload;
+mod rows;
 
 use std::future::Future;
 use std::io;
@@ -23,15 +28,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router};
+use punctual_core::Event;
 use punctual_core::cluster::Phase;
+use punctual_core::id::QueryId;
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::catalog::{CLASSES, CLUSTERS, CONTROLLERS, DECISIONS, LANES, MODEL, QUERIES, Reader, SCALING, Table};
 use crate::door;
@@ -45,6 +53,9 @@ const SNAPSHOT_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long a request may take.
 const REQUEST_WITHIN: Duration = Duration::from_secs(10);
+
+/// Where queries are sent to.
+const QUERY: &str = "/v1/query";
 
 /// Rows that a list has, and the most that may be asked for.
 const ROWS: usize = 100;
@@ -61,6 +72,15 @@ pub struct Shared {
     pub front: Arc<door::Shared>,
     /// The way to other settings.
     pub reload: Arc<Reload>,
+    /// Places of queries that come this way.
+    queries: Arc<Semaphore>,
+}
+
+impl Shared {
+    /// What requests are answered from.
+    pub fn new(link: Link, metrics: Arc<Metrics>, front: Arc<door::Shared>, reload: Arc<Reload>) -> Shared {
+        Shared { link, metrics, front, reload, queries: Arc::new(Semaphore::new(query::AT_ONCE)) }
+    }
 }
 
 /// Serves until `until` is over, then lets the requests that are here finish.
@@ -101,6 +121,8 @@ fn routes(shared: Shared) -> Router {
         .route("/v1/scaling", list(&SCALING, true))
         .route("/v1/controllers", list(&CONTROLLERS, false))
         .route("/v1/model", list(&MODEL, false))
+        .route("/v1/queries/{id}", delete(cancel).fallback(cancels))
+        .route(QUERY, post(query::query).fallback(asks))
         .route("/v1/explain", post(explain::explain).fallback(asks))
         .route("/v1/reload", post(reload::reload).fallback(orders))
         .fallback(|| async { refusal(StatusCode::NOT_FOUND, "there is nothing at this path") })
@@ -111,9 +133,29 @@ fn routes(shared: Shared) -> Router {
         .layer(middleware::from_fn(guard))
 }
 
-/// A query is sent to be explained, not fetched.
+/// A query is sent, not fetched.
 async fn asks() -> Response {
     refusal(StatusCode::METHOD_NOT_ALLOWED, "send the query with POST, as {\"sql\": …}")
+}
+
+/// Of one query there is nothing but its end.
+async fn cancels() -> Response {
+    refusal(StatusCode::METHOD_NOT_ALLOWED, "one query can only be cancelled: use DELETE; /v1/queries has them all")
+}
+
+/// Cancels a query, whether it waits or runs.
+async fn cancel(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
+    let Ok(id) = id.parse().map(QueryId) else {
+        return refusal(StatusCode::BAD_REQUEST, "a query's id is a number, as in /v1/queries");
+    };
+    let Some(snapshot) = look(&shared.link).await else { return stalled() };
+    if !snapshot.view.queries.iter().any(|query| query.id == id) {
+        return refusal(StatusCode::NOT_FOUND, "no such query waits or runs");
+    }
+    match shared.link.happened(Event::Cancel { query: id }).await {
+        Ok(()) => (StatusCode::ACCEPTED, Json(json!({ "cancelled": id.to_string() }))).into_response(),
+        Err(_) => stalled(),
+    }
 }
 
 /// A reload is ordered, not fetched.
@@ -131,12 +173,17 @@ async fn guard(request: Request, next: Next) -> Response {
         return refusal(StatusCode::FORBIDDEN, "the Origin is not this machine");
     }
     let (head, body) = request.into_parts();
+    let may_take_long = head.uri.path() == QUERY;
     // Until it is here whole, the connection waits like any whose request has not been sent.
     let Ok(body) = to_bytes(body, explain::LARGEST_BODY).await else {
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 1 MiB, or did not come whole");
     };
     let _answering = place.as_ref().map(Place::answers);
-    match tokio::time::timeout(REQUEST_WITHIN, next.run(Request::from_parts(head, Body::from(body)))).await {
+    let answer = next.run(Request::from_parts(head, Body::from(body)));
+    if may_take_long {
+        return answer.await;
+    }
+    match tokio::time::timeout(REQUEST_WITHIN, answer).await {
         Ok(response) => response,
         Err(_) => refusal(StatusCode::SERVICE_UNAVAILABLE, "the request took too long"),
     }

@@ -48,7 +48,7 @@ async fn served(bounds: Bounds, link: Link) -> Gateway {
     let front = Arc::new(door::Shared::new(0, in_force, 1, answers, fallback));
     let settings = Arc::new(crate::config::default_settings());
     let reload = Arc::new(Reload::new(crate::config::Source::default(), settings, link.clone()));
-    let shared = Shared { link, metrics: Arc::new(Metrics::new()), front, reload };
+    let shared = Shared::new(link, Arc::new(Metrics::new()), front, reload);
     let server = tokio::spawn(serve_within(bounds, listener, shared, until));
     Gateway { address, stop, server }
 }
