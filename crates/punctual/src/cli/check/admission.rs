@@ -2,7 +2,7 @@
 
 use punctual_core::admit::Order;
 use punctual_core::admit::lanes::{Lane, Lanes, Limit};
-use punctual_core::admit::terms::{Cap, Terms, Then};
+use punctual_core::admit::terms::{Cap, Terms, Then, Thresholds};
 use punctual_core::policy::Policy;
 
 use crate::settings::Settings;
@@ -121,9 +121,27 @@ pub(super) fn in_vain(settings: &Settings) -> Vec<String> {
             warnings.push(format!("class \"{}\" may run no query at all", class.name));
         }
     }
-    let used = policy.classes.iter().any(|class| class.terms.thresholds.predict());
-    if used && !settings.prediction.model.exists() {
+    warnings.extend(thresholds_in_vain(settings));
+    warnings
+}
+
+/// Thresholds that nothing can trip.
+fn thresholds_in_vain(settings: &Settings) -> Vec<String> {
+    let limits = || settings.policy.classes.iter().map(|class| &class.terms.thresholds);
+    let mut warnings = Vec::new();
+    if limits().any(|limits| limits.predict()) && !settings.prediction.model.exists() {
         warnings.push("`work_threshold` and `latency_threshold` say nothing while there is no model".to_owned());
+    }
+    let by_time = |limits: &Thresholds| limits.period.is_some() || limits.duration.is_some();
+    let by_segments = |limits: &Thresholds| limits.segments.is_some() || limits.segment_range.is_some();
+    let tables = &settings.time_tables;
+    if tables.is_empty() && limits().any(|limits| by_time(limits) || by_segments(limits)) {
+        warnings.push("thresholds of what a query reads say nothing without a [[table]]".to_owned());
+    } else if tables.iter().all(|table| table.segment.is_none()) && limits().any(by_segments) {
+        warnings.push(
+            "`segment_count_threshold` and `segment_range_threshold` say nothing while no [[table]] has a `segment`"
+                .to_owned(),
+        );
     }
     warnings
 }
