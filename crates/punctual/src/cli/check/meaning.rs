@@ -13,7 +13,8 @@ use punctual_core::scan::{ColumnUnit, End, TimeTable, instant_text};
 use punctual_core::time::Span;
 use serde::Serialize;
 
-use super::{admission, scaling, startable};
+use super::admission::{self, so_many};
+use super::{scaling, startable};
 use crate::config::bytes_text;
 use crate::door::rule_text;
 use crate::model::{absent, file};
@@ -232,10 +233,14 @@ fn limits(settings: &Settings) -> Vec<String> {
             ),
         },
         format!("{} of the queries may miss their SLO.", percent(policy.violation_target)),
-        format!(
-            "At most {} queries wait, each at most {}; one more, or one that waited longer, is refused.",
-            policy.max_waiting, policy.wait_limit
-        ),
+        match policy.max_waiting {
+            0 => "No query waits: one that finds no room is refused.".to_owned(),
+            most => format!(
+                "At most {} at most {}; one more, or one that waited longer, is refused.",
+                so_many(most, "query waits,", "queries wait, each"),
+                policy.wait_limit
+            ),
+        },
         format!(
             "At most {} clients are connected, each with at most {} prepared statements.",
             door.max_sessions, door.max_statements
@@ -256,7 +261,11 @@ fn limits(settings: &Settings) -> Vec<String> {
         ),
         format!("A shutdown takes at most {}.", settings.shutdown_within),
     ];
-    limits.extend(policy.max_running.map(|most| format!("At most {most} queries run at once in all.")));
+    limits.extend(
+        policy
+            .max_running
+            .map(|most| format!("At most {} at once in all.", so_many(most, "query runs", "queries run"))),
+    );
     limits.extend(policy.adaptive.map(|rules| {
         format!("How many run on a cluster follows how long they take: {} at least, its slots at most.", rules.least)
     }));

@@ -10,6 +10,7 @@ use punctual_core::statement::Statement;
 use punctual_core::time::{Span, Time};
 use serde::Serialize;
 
+use super::admission::so_many;
 use crate::door::local::{self, Wished};
 use crate::door::{reason, treated};
 use crate::settings::Settings;
@@ -191,7 +192,7 @@ fn sentence(scan: Scan) -> String {
         (None, _) => String::new(),
         (Some(u32::MAX), _) => ", in partitions without bound".to_owned(),
         (Some(1), Some(range)) => format!(", in one partition of {}", long(range)),
-        (Some(count), Some(Span::MAX) | None) => format!(", in {count} partitions"),
+        (Some(count), Some(Span::MAX) | None) => format!(", in {}", so_many(count, "partition", "partitions")),
         (Some(count), Some(range)) => format!(", in {count} partitions of {} together", long(range)),
     };
     format!("It reaches back {reach} and covers {duration}{parts}.")

@@ -446,7 +446,7 @@ fn scaling_that_can_never_start_anything_is_warned_of() {
     assert_eq!(
         warned("most = 1\n").as_deref(),
         Some(
-            "nothing can ever be started: 1 clusters are there for good, and there may be 1 (`scaling.most`, `policy.max_clusters`)"
+            "nothing can ever be started: 1 cluster is there for good, and there may be 1 (`scaling.most`, `policy.max_clusters`)"
         )
     );
     // $0.75 and $1.50.

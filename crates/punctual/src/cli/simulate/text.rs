@@ -5,6 +5,7 @@ use std::fmt;
 use super::found::{Decided, Found, OfPolicy, OfQueries};
 use super::shadow::Shadow;
 use crate::figure::Figure;
+use crate::print;
 
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,8 +119,7 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
 fn came_of(of: &OfQueries) -> String {
     let late = of.violation_rate.map_or("no SLO".to_owned(), |rate| format!("late {} %", said(rate, 100.0)));
     let p90 = of.latency_s.map_or(String::new(), |of| format!(", p90 {:.2} s", of.p90.mean));
-    let count = format!("{:.0}", of.queries);
-    format!("{count} {}, {late}{p90}", if count == "1" { "query" } else { "queries" })
+    format!("{}, {late}{p90}", print::counted(of.queries.round() as u64, "query", "queries"))
 }
 
 /// Decisions about the fleet.

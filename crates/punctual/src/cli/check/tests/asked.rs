@@ -63,31 +63,33 @@ fn a_query_is_told_how_much_of_time_it_reads_and_what_that_makes_of_it() {
     let old = "select 1 from shop.events where ts >= $1 and ts < '2024-03-03' /* punctual: priority=7 */";
     let both = "select 1 from shop.events e join facts f on f.id = e.id where e.ts > now() - interval '1 day'";
     expect_test::expect![[r#"
-        once: a week
+        a week
           It reaches back 6.4 days and covers 6.4 days, in 7 partitions of 7 days together.
             Of shop.events, by ts: from 2024-05-09 00:00:00 until 2024-05-15 10:30:00.000001.
           Its priority is 2, unless `latency_threshold` trips when it comes. No lane limits it.
 
-        once: a day long ago
+        two days long ago
           It reaches back 75.4 days and covers 2 days, in 2 partitions of 2 days together.
             Of shop.events, by ts: from 2024-03-01 00:00:00 until 2024-03-03 00:00:00.
           Its priority is 2: `period_threshold` trips, which takes 5 off 7. No lane limits it.
     "#]]
-    .assert_eq(&format!("once: a week\n{}\nonce: a day long ago\n{}", told(week, &[]), told(old, &["2024-03-01"])));
+    .assert_eq(&format!("a week\n{}\ntwo days long ago\n{}", told(week, &[]), told(old, &["2024-03-01"])));
     expect_test::expect![[r#"
+        from an unknown day
           It reaches back without bound and covers time without bound, in partitions without bound.
             Of shop.events, by ts: all until 2024-03-03 00:00:00.
             Unbounded: no predicate that is understood bounds shop.events.ts from below, and the table does not say `from`.
             Unbounded: not known: the value of $1.
           Its priority is 2: `period_threshold`, `duration_threshold` and `segment_count_threshold` trip, which takes 5 off 7. No lane limits it.
 
+        two tables
           It reaches back without bound and covers time without bound, in 2 partitions of 2 days together.
             Of shop.events, by ts: from 2024-05-14 10:30:00.000001 until 2024-05-15 10:30:00.000001.
             Of facts, by day: all.
             Unbounded: no predicate that is understood bounds facts.day from below, and the table does not say `from`.
             Unbounded: no predicate that is understood bounds facts.day from above, and the table does not say `to`.
           Its priority is -3: `period_threshold` and `duration_threshold` trip, which takes 5 off 2. Its lane is low.
-    "#]].assert_eq(&format!("{}\n{}", told(old, &[]), told(both, &[])));
+    "#]].assert_eq(&format!("from an unknown day\n{}\ntwo tables\n{}", told(old, &[]), told(both, &[])));
 }
 
 #[test]
@@ -118,4 +120,27 @@ fn thresholds_that_nothing_can_trip_are_warned_of() {
     let classes = rest.split_once("[[class]]").expect("a class").1;
     assert!(warned(&format!("{lanes}[[class]]{classes}"), without));
     assert!(warned(&FILE.replace("segment = \"1d\"\n", ""), whole));
+}
+
+#[test]
+fn one_is_not_many() {
+    let file = "[policy]\nmax_waiting = 1\nmax_running = 1\n[lanes]\nstrategy = \"manual\"\n\
+                [[lane]]\nname = \"l\"\nlimit = 1\nguarantee = 1\nmax_queued = 0\n\
+                [[class]]\nname = \"c\"\nlane = \"l\"\nmax_running = 1\nmax_queued = 1\nsegment_count_threshold = 1\n\
+                [[cluster]]\nname = \"a\"\nkind = \"simulated\"\nslots = 1\n";
+    let text = printed(Some(file), Check::default()).0;
+    for said in [
+        "At most 1 query waits, at most 5m; one more",
+        "At most 1 query runs at once in all.",
+        "Lane l: at most 1 runs at once, its queries go first while none runs, none waits.",
+        "at most 1 runs at once",
+        "at most 1 waits",
+        "if it reads more than 1 partition",
+        "lane \"l\" may have 1 of the 1 query that may run at once",
+        "class \"c\" may run 1 query and 1 may run in all",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let text = printed(Some(&file.replace("max_waiting = 1", "max_waiting = 0")), Check::default()).0;
+    assert!(text.contains("No query waits: one that finds no room is refused."), "{text}");
 }
