@@ -305,7 +305,11 @@ impl fmt::Display for Refusal {
                     Full::Lane(_) => " of its lane",
                     Full::Gateway => "",
                 };
-                write!(f, "{limit} queries{of} are waiting already, as many as may")
+                match limit {
+                    0 => write!(f, "no query{of} may wait"),
+                    1 => write!(f, "one query{of} is waiting already, as many as may"),
+                    several => write!(f, "{several} queries{of} are waiting already, as many as may"),
+                }
             }
             Refusal::TooLate { wait, takes, slo, .. } => {
                 write!(f, "it would have waited about {wait} and taken {takes}, and is late after {slo}")
@@ -318,6 +322,7 @@ impl fmt::Display for Refusal {
                 WaitsFor::Turn => write!(f, "it was not its turn within {limit}"),
             },
             Refusal::NoCluster => write!(f, "no cluster is running or starting"),
+            Refusal::NoClusterCouldRun { tried: 1 } => write!(f, "the only cluster that was tried did not accept it"),
             Refusal::NoClusterCouldRun { tried } => write!(f, "none of {tried} clusters accepted it"),
             Refusal::ShuttingDown => write!(f, "the gateway is shutting down"),
             Refusal::Cancelled => write!(f, "it was cancelled while it waited"),
@@ -381,4 +386,18 @@ pub enum PinEnd {
     },
     /// The cluster has to go, and the time that sessions had to end is over.
     DrainEnded,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_is_told_in_the_right_number() {
+        let said = |of, limit| Refusal::Full { of, limit, lane: LaneId(1), wait: None }.to_string();
+        let lane = Full::Lane(LaneId(1));
+        assert_eq!(said(lane, 0), "no query of its lane may wait");
+        assert_eq!(said(lane, 1), "one query of its lane is waiting already, as many as may");
+        assert_eq!(said(Full::Gateway, 2), "2 queries are waiting already, as many as may");
+    }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::admit::claim::Claim;
 use crate::fingerprint::Fingerprint;
-use crate::id::{ClassId, ClusterId, QueryId, SessionId, Units};
+use crate::id::{ClassId, ClusterId, LaneId, QueryId, SessionId, Units};
 use crate::predict::features::Features;
 use crate::statement::Kind;
 use crate::time::{Span, Time};
@@ -112,6 +112,10 @@ impl fmt::Debug for SqlState {
 pub struct Ended {
     /// The query.
     pub query: Query,
+    /// The priority by which it was admitted.
+    pub priority: i32,
+    /// The lane that it was admitted to.
+    pub lane: LaneId,
     /// Where it ran last, and that cluster's size; None if it was never placed.
     pub cluster: Option<(ClusterId, Units)>,
     /// When it arrived at the gateway.

@@ -5,14 +5,16 @@
 //! grammar is computed elsewhere, once per fingerprint. A text that the tokenizer rejects still gets a fingerprint
 //! and a kind, from a cruder cut into words.
 
+mod tables;
+
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::{Fingerprint, Shape};
 use crate::lexemes::{self, Lexeme};
 use crate::tag::Tag;
+use tables::{Tables, tables_of};
 
 /// The most tables that are kept of one text.
 pub const MAX_TABLES: usize = 64;
@@ -28,7 +30,7 @@ pub struct Statement {
     pub kind: Kind,
     /// How many statements the text holds.
     pub count: u32,
-    /// Names after FROM and JOIN, as written but lower case, at most [`MAX_TABLES`]; no names of CTEs.
+    /// Names after FROM and JOIN, and after the USING of a DELETE or MERGE, as written but lower case, at most [`MAX_TABLES`]; no names of CTEs.
     pub tables: Vec<String>,
     /// What the text asks for in a comment.
     pub tag: Tag,
@@ -211,112 +213,6 @@ fn read_crudely(text: &str) -> Statement {
     Statement { fingerprint, shape, kind, count: 1, tables: Vec::new(), tag: Tag::default(), control: false }
 }
 
-/// Names of tables in the order in which they are first met, each once. A text of megabytes may name very many, so they
-/// are looked up rather than searched for.
-#[derive(Default)]
-struct Tables {
-    names: Vec<String>,
-    met: BTreeSet<String>,
-}
-
-impl Tables {
-    fn meet(&mut self, name: String) {
-        if !self.met.contains(&name) {
-            self.met.insert(name.clone());
-            self.names.push(name);
-        }
-    }
-}
-
-/// The names after FROM and JOIN, and after commas in a FROM list. A FROM inside a call (`extract(year from d)`)
-/// has no SELECT in its parentheses and is passed over.
-fn tables_of(statement: &[Lexeme<'_>], tables: &mut Tables) {
-    #[derive(Clone, Copy, Default)]
-    struct Level {
-        select: bool,
-        in_from: bool,
-    }
-    let ctes = cte_names(statement);
-    let mut levels = vec![Level::default()];
-    let mut expects = false;
-    let mut at = 0;
-    while at < statement.len() {
-        let word = statement[at].lower();
-        let depth = levels.len() - 1;
-        let level = &mut levels[depth];
-        match &*word {
-            "(" => {
-                levels.push(Level::default());
-                expects = false;
-            }
-            ")" if depth > 0 => {
-                levels.pop();
-            }
-            "select" => *level = Level { select: true, in_from: false },
-            "from" if level.select || depth == 0 => {
-                level.in_from = true;
-                expects = true;
-            }
-            "join" => expects = true,
-            "," if level.in_from => expects = true,
-            "where" | "group" | "order" | "having" | "limit" | "union" | "intersect" | "except" | "window" => {
-                level.in_from = false;
-                expects = false;
-            }
-            "only" | "lateral" if expects => {}
-            _ if expects && statement[at].is_name() => {
-                let (name, next) = dotted_name(statement, at);
-                let call = statement.get(next).is_some_and(|t| t.is("("));
-                if !call && !ctes.contains(&*name) {
-                    tables.meet(name);
-                }
-                expects = false;
-                at = next;
-                continue;
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-}
-
-/// Names defined by WITH: a word before `AS (`, or before a column list and `AS (`.
-fn cte_names<'a>(statement: &'a [Lexeme<'a>]) -> BTreeSet<Cow<'a, str>> {
-    let mut names = BTreeSet::new();
-    if statement.first().is_none_or(|token| token.lower() != "with") {
-        return names;
-    }
-    // The first `)` at or after the last list that was looked at; lists come in order, so it only moves on.
-    let mut closing = 0;
-    for at in 1..statement.len().saturating_sub(1) {
-        let before = statement[at - 1].lower();
-        if statement[at].is_name() && matches!(&*before, "with" | "recursive" | ",") {
-            let mut next = at + 1;
-            if statement[next].is("(") {
-                closing = closing.max(next);
-                closing += statement[closing..].iter().take_while(|token| !token.is(")")).count();
-                next = closing + 1;
-            }
-            if statement.get(next).is_some_and(|token| token.lower() == "as") {
-                names.insert(statement[at].lower());
-            }
-        }
-    }
-    names
-}
-
-/// Joins `schema . table` and says where the name ends.
-fn dotted_name(statement: &[Lexeme<'_>], mut at: usize) -> (String, usize) {
-    let mut name = statement[at].lower().into_owned();
-    at += 1;
-    while at + 1 < statement.len() && statement[at].is(".") && statement[at + 1].is_name() {
-        name.push('.');
-        name.push_str(&statement[at + 1].lower());
-        at += 2;
-    }
-    (name, at)
-}
-
 /// Housekeeping that a driver, a pool or a tool sends on its own account, and that costs the cluster next to nothing:
 /// empty texts, SHOW, SET and RESET, transactions' ends, queries over the catalogue alone, and a SELECT without FROM
 /// that calls nothing but what drivers ask at start-up (so `SELECT pg_sleep(60)` is a query like any other).
@@ -363,35 +259,6 @@ fn is_start_up_call(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tables(sql: &str) -> String {
-        Statement::read(sql).tables.join(" ")
-    }
-
-    #[test]
-    fn tables_come_from_joins_commas_and_subqueries() {
-        assert_eq!(tables("select * from a, s.b x join c on a.i = c.i where d in (select e from f)"), "a s.b c f");
-        assert_eq!(tables("select extract(year from day), substring(x from 1) from t"), "t");
-        assert_eq!(tables("with w(a) as (select 1 from u), v as (select 2) select * from w, v, t"), "u t");
-        assert_eq!(tables("select * from generate_series(1, 3) g, (select 1 from q) s"), "q");
-        assert_eq!(tables("delete from t where a in (select b from u)"), "t u");
-    }
-
-    #[test]
-    fn very_many_tables_are_told_apart_in_the_order_in_which_they_are_met() {
-        const MANY: usize = 50_000;
-        let list = |of: &dyn Fn(usize) -> String| (0..MANY).map(of).collect::<Vec<_>>().join(", ");
-        // Each again in the next statement; half of them by names that WITH defines, in lists that are never closed too.
-        let twice = format!("select 1 from {}; select 2 from x, {0}", list(&|at| format!("T{}", at % 30_000)));
-        let first: Vec<String> = (0..MAX_TABLES).map(|at| format!("t{at}")).collect();
-        assert_eq!(Statement::read(&twice).tables, first);
-        let defined = list(&|at| format!("w{at}(a) as (select {at} from u{})", at % 40));
-        let used = list(&|at| format!("w{at} join t{}", at % 20));
-        let found = tables(&format!("with {defined} select 1 from {used}"));
-        let expected = (0..40).map(|at| format!("u{at}")).chain((0..20).map(|at| format!("t{at}")));
-        assert_eq!(found, expected.collect::<Vec<_>>().join(" "));
-        assert_eq!(tables(&format!("with {} select 1 from t", list(&|at| format!("w{at}(a")))), "t");
-    }
 
     #[test]
     fn the_kind_is_that_of_the_first_statement() {

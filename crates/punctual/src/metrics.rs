@@ -366,7 +366,7 @@ mod tests {
     use std::fmt::Write;
 
     use punctual_core::admit::claim::Claim;
-    use punctual_core::id::{ClassId, ModelId, QueryId, SessionId};
+    use punctual_core::id::{ClassId, LaneId, ModelId, QueryId, SessionId};
     use punctual_core::mode::Mode;
     use punctual_core::predict::record::Lately;
     use punctual_core::query::{Query, Status};
@@ -390,6 +390,8 @@ mod tests {
                 claim: Claim::default(),
                 traits: None,
             },
+            priority: 0,
+            lane: LaneId::default(),
             cluster: None,
             arrived: Time::ZERO,
             placed: None,

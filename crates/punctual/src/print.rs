@@ -63,6 +63,11 @@ pub(crate) fn aside(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// `1 query`, `2 queries`
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

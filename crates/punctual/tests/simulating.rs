@@ -228,3 +228,98 @@ fn in_the_shadow_of_a_history_it_is_said_what_would_have_changed() {
     let (code, _, err) = simulate(dir.path(), &["--workload", "poisson:0.1", "--shadow"]);
     assert!(code == Some(2) && err.contains("cannot be used with"), "{err}");
 }
+
+/// A gateway with a lane for what reaches back for more than a week: one of four at once.
+const LANED: &str = "[lanes]\nstrategy = \"hilo\"\nmax_low_percent = 25\n\
+    [[table]]\nname = \"events\"\ntime_column = \"ts\"\nto = \"now\"\n\
+    [[class]]\nname = \"bi\"\nmatch = [{ user = \"ann\" }]\npriority_from = -9\nperiod_threshold = \"7d\"\n\
+    [[cluster]]\nname = \"a\"\nkind = \"simulated\"\nsize = 4\nslots = 4\n";
+
+/// The rows that a simulation recorded, by the name of their lane: how many, and their priorities.
+fn recorded_lanes(dir: &Path) -> Vec<(String, Option<i32>, u64)> {
+    let rows = punctual::history::read(dir).expect("a history").map(|row| row.expect("a row"));
+    let mut lanes = std::collections::BTreeMap::new();
+    for row in rows {
+        *lanes.entry((row.lane.expect("a lane").to_string(), row.priority)).or_insert(0) += 1;
+    }
+    lanes.into_iter().map(|((lane, priority), count)| (lane, priority, count)).collect()
+}
+
+#[test]
+fn recorded_queries_have_the_priority_and_lane_that_the_configuration_gives_them() {
+    use punctual::history::{Options, Row, Writer};
+    use punctual_core::admit::claim::Scan;
+    use punctual_core::fingerprint::Fingerprint;
+    use punctual_core::id::Units;
+    use punctual_core::time::{Span, Time};
+    let dir = here();
+    std::fs::write(dir.path().join("p.toml"), LANED).expect("a file");
+    let history = dir.path().join("h");
+    let settings = punctual::settings::History {
+        dir: history.clone(),
+        max_bytes: 1 << 20,
+        sql: punctual::settings::RecordSql::Shape,
+    };
+    let days = |days: u64| Some(Span::from_secs(days * 86_400));
+    let scan = |reach: Option<Span>| Some(Scan { reach, duration: reach, segments: None, segment_range: None });
+    // Every minute: a light one, two heavy ones, one that asks to be below zero, and a recorded one of unknown reach.
+    let kinds =
+        [(scan(days(7)), None), (scan(days(8)), None), (scan(None), None), (scan(days(1)), Some(-1)), (None, None)];
+    let writer = Writer::start(&settings, Options::default()).expect("a history");
+    for (at, (kind, (scan, priority_asked))) in (0..6).flat_map(|at| (0..).zip(kinds).map(move |kind| (at, kind))) {
+        let arrival = Time::from_micros(1_000_000 * (at * 60 + kind));
+        let row = Row {
+            cluster: Some("a".into()),
+            cluster_size: Some(Units(4)),
+            class: Some("bi".into()),
+            user: Some("ann".into()),
+            sql: Some("select ? from events where ts > ?".into()),
+            scan,
+            priority_asked,
+            ..Row::new(arrival, arrival + Span::from_secs(3), Fingerprint(kind))
+        };
+        assert!(writer.recorder().record(row));
+    }
+    writer.close();
+    let again = ["--trace", "h", "-c", "p.toml", "--seeds", "1", "--record", "again"];
+    let lanes = &json(dir.path(), &again)["policies"][0]["lanes"];
+    assert_eq!((lanes["low"]["queries"].as_f64(), lanes["default"]["queries"].as_f64()), (Some(18.0), Some(12.0)));
+    let lane = |name: &str, priority, count| (name.to_owned(), Some(priority), count);
+    let expected = [lane("default", 0, 12), lane("low", -5, 12), lane("low", -1, 6)];
+    assert_eq!(recorded_lanes(&dir.path().join("again")), expected);
+    // Of the lane one runs at a time.
+    let rows = punctual::history::read(&dir.path().join("again")).expect("a history").map(|row| row.expect("a row"));
+    let mut low: Vec<_> = rows.filter(|row| row.lane.as_deref() == Some("low")).collect();
+    low.sort_by_key(|row| row.started);
+    assert!(low.windows(2).all(|pair| Some(pair[0].ended) <= pair[1].started), "{low:#?}");
+    let (_, text, err) = simulate(dir.path(), &["--trace", "h", "-c", "p.toml", "--seeds", "1"]);
+    assert!(text.contains("lane low: 18 queries"), "{text}");
+    assert!(err.contains("of 6 queries the history does not say how much of time was read"), "{err}");
+    // Without a configuration there are no lanes.
+    let plain = json(dir.path(), &["--trace", "h", "--clusters", "4", "--seeds", "1"]);
+    assert!(plain["policies"][0].get("lanes").is_none());
+}
+
+#[test]
+fn a_log_of_texts_is_classified_and_read_by_the_configuration() {
+    let dir = here();
+    std::fs::write(dir.path().join("p.toml"), LANED).expect("a file");
+    let query = |user: &str, from: &str| {
+        format!("2026-01-05T09:00:00Z,4,2,{user},select 1 from events where ts >= date '{from}'\n")
+    };
+    let log = ["ann", "bob"].map(|user| query(user, "2026-01-01") + &query(user, "2025-12-01")).concat();
+    std::fs::write(dir.path().join("log.csv"), format!("arrival,size,latency,user,sql\n{log}")).expect("a file");
+    let map = "sql=sql,user=user,cluster_size=size,arrival=arrival,latency=latency:s";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command.current_dir(dir.path()).args(["import", "csv", "log.csv", "-o", "h", "--map", map]);
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let again = ["--trace", "h", "-c", "p.toml", "--seeds", "1", "--record", "again"];
+    let of = &json(dir.path(), &again)["policies"][0];
+    let count = |kind: &str, name: &str| of[kind][name]["queries"].as_f64();
+    // Bob's are of the default class, which has no threshold.
+    assert_eq!((count("classes", "bi"), count("classes", "default")), (Some(2.0), Some(2.0)));
+    assert_eq!((count("lanes", "low"), count("lanes", "default")), (Some(1.0), Some(3.0)));
+    let lane = |name: &str, priority, count| (name.to_owned(), Some(priority), count);
+    assert_eq!(recorded_lanes(&dir.path().join("again")), [lane("default", 0, 3), lane("low", -5, 1)]);
+}

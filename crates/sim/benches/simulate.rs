@@ -77,7 +77,15 @@ fn remembered(model: &Arc<Model>, at: Time, number: u64) -> Remembered {
     let traits = *query.traits.expect("it has traits");
     let alone = model.stage().alone(&traits.features, query.fingerprint, traits.text, UNITS);
     let recorded = Recorded { traits, alone: vec![(UNITS, Span::from_secs_f64(math::exp(alone.ln)))] };
-    Remembered { at, class: query.class, slo: query.slo, fingerprint: query.fingerprint, recorded, noise: 0.3 }
+    Remembered {
+        at,
+        class: query.class,
+        slo: query.slo,
+        claim: query.claim,
+        fingerprint: query.fingerprint,
+        recorded,
+        noise: 0.3,
+    }
 }
 
 fn days(c: &mut Criterion) {

@@ -26,7 +26,7 @@ fn a_lane_that_is_full_lets_others_by_and_refuses_who_may_not_wait_in_it() {
             1s     a ready
             2s     etl#1 arrives                 -> run etl#1 on a
             2s     etl#2 arrives
-            2s     etl#3 arrives                 -> refuse etl#3: 1 queries of its lane are waiting already, as many as may
+            2s     etl#3 arrives                 -> refuse etl#3: one query of its lane is waiting already, as many as may
                                                  -> etl#3 refused after 0s
             3s     adhoc#4 arrives               -> run adhoc#4 on a
             4s     etl#1 finishes                -> etl#1 finished after 2s

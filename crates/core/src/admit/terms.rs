@@ -79,6 +79,37 @@ pub struct Thresholds {
     pub latency: Option<Span>,
 }
 
+/// A kind of threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threshold {
+    /// How far back a query reaches.
+    Period,
+    /// How much time it covers.
+    Duration,
+    /// How many partitions it reads.
+    Segments,
+    /// How much time these cover.
+    SegmentRange,
+    /// How much work it is expected to be.
+    Work,
+    /// How long it is expected to take.
+    Latency,
+}
+
+impl Threshold {
+    /// Its key in configuration.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Threshold::Period => "period_threshold",
+            Threshold::Duration => "duration_threshold",
+            Threshold::Segments => "segment_count_threshold",
+            Threshold::SegmentRange => "segment_range_threshold",
+            Threshold::Work => "work_threshold",
+            Threshold::Latency => "latency_threshold",
+        }
+    }
+}
+
 /// What a query is expected to be, by the model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
@@ -158,20 +189,32 @@ impl Terms {
 impl Thresholds {
     /// True if any of them is exceeded.
     pub fn trips(&self, scan: Option<Scan>, forecast: Option<Forecast>) -> bool {
-        let unbounded = |limit: Option<Span>, found: Option<Span>| {
+        self.tripped(scan, forecast).next().is_some()
+    }
+
+    /// Those that are exceeded.
+    pub fn tripped(&self, scan: Option<Scan>, forecast: Option<Forecast>) -> impl Iterator<Item = Threshold> + use<> {
+        let beyond = |limit: Option<Span>, found: Option<Span>| {
             limit.is_some_and(|limit| found.is_none_or(|found| found > limit))
         };
-        let by_scan = scan.is_some_and(|scan| {
-            unbounded(self.period, scan.reach)
-                || unbounded(self.duration, scan.duration)
-                || self.segments.zip(scan.segments).is_some_and(|(limit, found)| found > limit)
-                || self.segment_range.zip(scan.segment_range).is_some_and(|(limit, found)| found > limit)
+        let by_scan = scan.map_or([false; 4], |scan| {
+            [
+                beyond(self.period, scan.reach),
+                beyond(self.duration, scan.duration),
+                self.segments.zip(scan.segments).is_some_and(|(limit, found)| found > limit),
+                self.segment_range.zip(scan.segment_range).is_some_and(|(limit, found)| found > limit),
+            ]
         });
-        let by_forecast = forecast.is_some_and(|forecast| {
-            self.work.is_some_and(|limit| forecast.work > limit)
-                || self.latency.is_some_and(|limit| forecast.latency > limit)
+        let by_forecast = forecast.map_or([false; 2], |forecast| {
+            [
+                self.work.is_some_and(|limit| forecast.work > limit),
+                self.latency.is_some_and(|limit| forecast.latency > limit),
+            ]
         });
-        by_scan || by_forecast
+        use Threshold::*;
+        let of_scan = [Period, Duration, Segments, SegmentRange].into_iter().zip(by_scan);
+        let of_forecast = [Work, Latency].into_iter().zip(by_forecast);
+        of_scan.chain(of_forecast).filter(|(_, beyond)| *beyond).map(|(threshold, _)| threshold)
     }
 
     /// True if any of them goes by what the model expects.
@@ -219,6 +262,11 @@ mod tests {
         assert_eq!(priority(small, Forecast { latency: Span::from_secs(11), ..light }), -4);
         // A query that reads no table with a time column, of which nothing is predicted, trips nothing.
         assert_eq!(terms.priority(None, None, None), 1);
+        let tripped = |scan, forecast| all.tripped(Some(scan), Some(forecast)).map(Threshold::key).collect::<Vec<_>>();
+        let heavy = Forecast { work: 61.0, ..light };
+        assert_eq!(tripped(small, heavy), ["work_threshold"]);
+        let unbounded = Scan { reach: None, segments: Some(101), ..small };
+        assert_eq!(tripped(unbounded, light), ["period_threshold", "segment_count_threshold"]);
         // What tables do not say of their partitions trips nothing either.
         assert_eq!(priority(Scan { segments: None, segment_range: None, ..small }, light), 1);
     }

@@ -469,6 +469,8 @@ impl Dispatcher {
         commands.push(Command::Record(Box::new(Ended {
             predicted: live.expected.and_then(|expected| expected.predicted()),
             query: live.query,
+            priority: live.admission.priority,
+            lane: live.admission.lane,
             cluster,
             arrived: live.arrived,
             placed,

@@ -235,6 +235,7 @@ impl fmt::Display for Because {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Because::Late { late, of } => write!(f, "{late} of {of} queries are late or expected to be"),
+            Because::Outstanding(1) => f.write_str("one query runs or waits"),
             Because::Outstanding(queries) => write!(f, "{queries} queries run or wait"),
             Because::Asked => write!(f, "someone asked"),
             Because::NoCluster => write!(f, "a query came and no cluster was there"),
@@ -243,6 +244,7 @@ impl fmt::Display for Because {
             Because::Idle(since) => write!(f, "nothing has run there for {since}"),
             Because::CouldNotStart => write!(f, "it could not be started"),
             Because::Replaced => write!(f, "another has taken its place"),
+            Because::MostClusters(1) => f.write_str("one cluster is there, as many as may be"),
             Because::MostClusters(most) => write!(f, "{most} clusters are there, as many as may be"),
             Because::MostPerHour { would, most } => {
                 write!(f, "the clusters would cost ${} an hour, and ${} may be spent", dollars(*would), dollars(*most))

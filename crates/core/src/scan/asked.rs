@@ -87,6 +87,11 @@ impl<'t> Asked<'t> {
         self.literals.get(range.start as usize..range.end as usize).unwrap_or_default()
     }
 
+    /// All literals, in order.
+    pub(crate) fn literals(&self) -> &[Literal<'t>] {
+        &self.literals
+    }
+
     fn write(&mut self, lexeme: &Lexeme<'t>) {
         match lexeme {
             Lexeme::Word(text) | Lexeme::Sign(text) => self.shape.push_str(text),

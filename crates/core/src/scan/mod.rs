@@ -20,6 +20,7 @@ mod asked;
 mod calendar;
 mod compile;
 mod constant;
+mod evidence;
 mod expression;
 mod ranges;
 mod recipe;
@@ -36,6 +37,7 @@ use crate::admit::claim::Scan;
 use crate::statement::Statement;
 use crate::time::{Span, Time};
 
+pub use evidence::{Evidence, TableRead};
 pub use tables::{ColumnUnit, End, TimeTable, TimeTables, instant_of, instant_text};
 
 use asked::Asked;
@@ -61,14 +63,42 @@ impl Scans {
     /// How much of time a query reads that comes `now`; None if it reads no table with a column of time. `statement` is
     /// what was read of `text`; `parameters` are the values of `$1`, `$2`, …, as text: None for what is not known.
     pub fn read(&mut self, text: &str, statement: &Statement, parameters: &[Option<&str>], now: Time) -> Option<Scan> {
+        self.found(text, statement, parameters, now, unbounded, scan)
+    }
+
+    /// The same, with what it was found from.
+    pub fn explain(
+        &mut self,
+        text: &str,
+        statement: &Statement,
+        parameters: &[Option<&str>],
+        now: Time,
+    ) -> Option<Evidence> {
+        self.found(text, statement, parameters, now, evidence::of_nothing, evidence::of_recipe)
+    }
+
+    /// True unless a text surely reads none of the tables; `statement` is what was read of it, or of its shape.
+    pub fn concern(&self, text: &str, statement: &Statement) -> bool {
+        self.tables.concern(text, statement)
+    }
+
+    fn found<T>(
+        &mut self,
+        text: &str,
+        statement: &Statement,
+        parameters: &[Option<&str>],
+        now: Time,
+        nothing: impl FnOnce(&TimeTables) -> T,
+        of: impl FnOnce(&Recipe, &TimeTables, &Filling<'_>) -> Option<T>,
+    ) -> Option<T> {
         if !self.tables.concern(text, statement) {
             return None;
         }
         let lower = text.to_ascii_lowercase();
-        let Some(asked) = Asked::of(text, &lower) else { return Some(unbounded(&self.tables)) };
+        let Some(asked) = Asked::of(text, &lower) else { return Some(nothing(&self.tables)) };
         let recipe = self.shelf.recipe(statement.fingerprint, &asked.shape, &self.tables);
         let filling = Filling { asked: &asked, parameters, now: Micros::from(now.micros()) };
-        scan(&recipe, &self.tables, &filling)
+        of(&recipe, &self.tables, &filling)
     }
 }
 

@@ -151,6 +151,36 @@ fn of_several_tables_time_is_counted_once_and_partitions_are_summed() {
 }
 
 #[test]
+fn what_a_scan_was_found_from_is_told_and_is_what_decides() {
+    let mut scans = Scans::new(Arc::new(tables()), 64);
+    let now = Time::from_micros(at(NOW) as u64);
+    let mut explained = |text: &str, parameters: &[Option<&str>]| {
+        let statement = Statement::read(text);
+        let evidence = scans.explain(text, &statement, parameters, now);
+        assert_eq!(evidence.as_ref().map(|evidence| evidence.scan), scans.read(text, &statement, parameters, now));
+        evidence
+    };
+    let micros = |text: &str| Some(at(text) as i64);
+    let text = "select 1 from events e join logs l on true where e.ts >= $1 and l.ts >= '2024-05-01'";
+    let told = explained(text, &[None]).expect("it reads both");
+    let events = TableRead { table: Some(0), pieces: vec![(None, None)] };
+    let logs = TableRead { table: Some(10), pieces: vec![(micros("2024-05-01"), micros(NOW).map(|at| at + 1))] };
+    assert_eq!((told.understood, told.unknown, told.reads.len()), (true, vec![1], 2));
+    assert!(told.reads.contains(&events) && told.reads.contains(&logs), "{:?}", told.reads);
+    assert!(events.has_no_beginning() && events.has_no_end() && !logs.has_no_beginning() && !logs.has_no_end());
+    let told = explained(text, &[Some("2024-05-02")]).expect("it reads both");
+    assert_eq!(told.unknown, []);
+    assert!(told.reads.iter().all(|read| !read.has_no_beginning()), "{:?}", told.reads);
+    let nothing = explained("select 1 from events where ts < '2024-01-01' and ts > '2024-02-01'", &[]).expect("a scan");
+    assert_eq!(nothing.reads, [TableRead { table: Some(0), pieces: Vec::new() }]);
+    let several = explained("select 1 from orders where placed > '2024-01-01'", &[]).expect("one of two");
+    assert_eq!(several.reads, [TableRead { table: None, pieces: vec![(None, None)] }]);
+    let lost = explained("select from from events where", &[]).expect("it may read it");
+    assert_eq!((lost.understood, lost.reads.len(), lost.scan.reach), (false, 0, None));
+    assert_eq!(explained("select 1 from other", &[]), None);
+}
+
+#[test]
 fn what_was_seen_is_known_again_with_other_literals() {
     let mut scans = Scans::new(Arc::new(tables()), 64);
     let mut reach = |text: &str, parameters: &[Option<&str>]| {

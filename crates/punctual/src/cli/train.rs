@@ -92,19 +92,14 @@ struct Report<'a> {
 
 impl std::fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (model, learnt_from) = (self.model.display(), counted(self.learnt_from as u64, "query", "queries"));
+        let (model, learnt_from) = (self.model.display(), print::counted(self.learnt_from as u64, "query", "queries"));
         write!(f, "{model} learnt from {learnt_from} ({} of them alone)", self.isolated)?;
         if self.kind == Kind::Network {
-            write!(f, " in {}", counted(self.epochs.into(), "epoch", "epochs"))?;
+            write!(f, " in {}", print::counted(self.epochs.into(), "epoch", "epochs"))?;
         }
         let stopped = if self.stopped { ", stopped early" } else { "" };
         write!(f, ", {:.0} s{stopped}", self.seconds)
     }
-}
-
-/// `1 query`, `2 queries`
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Whether the model is better than another.

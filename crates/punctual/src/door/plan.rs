@@ -314,6 +314,7 @@ impl Planner<'_> {
 
     fn describe(&mut self, pipeline: &mut Pipeline, frame: &[u8]) -> Result<(), Problem> {
         let (what, name) = self.read(target(b'D', frame))?;
+        let mut described = None;
         if what == b'P' {
             if let Some(Portal::Local(own)) = pipeline.portal(name).cloned() {
                 let table = self.outcome(&pipeline.fetched, &own.entry, &own.parameters)?.table;
@@ -329,12 +330,13 @@ impl Planner<'_> {
                 Some(entry) => {
                     let name = self.ensure(pipeline, name, &entry.prepared);
                     frames::describe(self.out, b'S', name);
+                    described = Some(entry.described.clone());
                 }
                 None if self.desk.stuck && !name.is_empty() && !name.starts_with(NAME_PREFIX) => self.pass(frame),
                 None => return Err(no_statement(name)),
             }
         }
-        self.replies.expect(Expect::Describe);
+        self.replies.expect(Expect::Describe(described));
         Ok(())
     }
 

@@ -78,22 +78,26 @@ pub(super) fn parameters(work: &Work, statements: &Statements) -> Vec<Option<Str
         (Some(frame), several) => !several && messages::execute(frame).is_ok_and(|(portal, _)| portal == bind.portal),
     };
     let parsed = frames_of(segment).filter(|(tag, _)| *tag == b'P').filter_map(|(_, frame)| Parse::read(frame).ok());
-    let (text, types) = match parsed.filter(|parse| parse.name == bind.statement).last() {
-        Some(parse) => (parse.sql, parse.types),
+    let (text, types, described) = match parsed.filter(|parse| parse.name == bind.statement).last() {
+        Some(parse) => (parse.sql, parse.types, Arc::default()),
         None => match statements.get(bind.statement) {
-            Some(entry) => (&*entry.prepared.text, entry.prepared.types.as_slice()),
+            Some(entry) => (&*entry.prepared.text, entry.prepared.types.as_slice(), entry.described.types()),
             None => return Vec::new(),
         },
     };
-    if executes_it && text == &*reading.text { values(&bind, types) } else { Vec::new() }
+    if executes_it && text == &*reading.text { values(&bind, types, &described) } else { Vec::new() }
 }
 
-fn values(bind: &Bind<'_>, types: &[u8]) -> Vec<Option<String>> {
-    let mut types = types.get(2..).unwrap_or_default().chunks_exact(4);
+/// The values that are bound, by the types that the client named or else those that a cluster described.
+fn values(bind: &Bind<'_>, named: &[u8], described: &[u8]) -> Vec<Option<String>> {
+    let type_of = |types: &[u8], at: usize| {
+        let id = types.get(2 + 4 * at..).and_then(|rest| rest.first_chunk::<4>());
+        id.map(|id| u32::from_be_bytes(*id)).filter(|id| *id != 0)
+    };
     let (formats, values) = bind.values();
     let format = |at: usize| formats.get(if formats.len() == 1 { 0 } else { at }).copied().unwrap_or(0);
     let one = |(at, value): (usize, Option<&[u8]>)| {
-        let id = types.next().map_or(0, |id| u32::from_be_bytes([id[0], id[1], id[2], id[3]]));
+        let id = type_of(named, at).or_else(|| type_of(described, at)).unwrap_or(0);
         match format(at) {
             0 => messages::utf8(value?).ok().map(str::to_owned),
             1 => binary(id, value?),
@@ -127,7 +131,9 @@ mod tests {
     use punctual_core::time::Span;
 
     use super::*;
+    use crate::door::statements::{Change, Described, Entry};
     use crate::door::unit::End;
+    use crate::relay::carried::Prepared;
     use crate::relay::frames;
 
     fn ranges() -> TimeRanges {
@@ -181,6 +187,27 @@ mod tests {
         let Work::Pipeline { segment, end, counts, .. } = pipeline(&[], &[], &[Some(b"1")], 1) else { return };
         let other = Work::Pipeline { segment, end, reading: Arc::new(Reading::of("select 2")), counts };
         assert_eq!(parameters(&other, &statements), []);
+    }
+
+    #[test]
+    fn values_are_read_by_the_types_that_a_cluster_described() {
+        let mut statements = Statements::new(1);
+        let prepared = Arc::new(Prepared::new("select 1".into(), &[0, 0]));
+        let entry = Entry::new(prepared, Arc::new(Reading::of("select 1")));
+        statements.change(Change { name: String::new(), to: Some(entry.clone()) });
+        let bind = |value: &[u8]| {
+            let bind = [b"\0\0\0\x01\0\x01\0\x01", &(value.len() as i32).to_be_bytes()[..], value, &[0, 0]].concat();
+            let reading = Arc::new(Reading::of("select 1"));
+            let work = Work::Pipeline { segment: frame(b'B', &bind), end: End::Sync, reading, counts: true };
+            parameters(&work, &statements)
+        };
+        let day = 366_i32.to_be_bytes();
+        assert_eq!(bind(&day), [None]);
+        entry.described.tell(&[0, 1, 0, 0, 4, 0x3a]);
+        assert_eq!(bind(&day), [Some("2001-01-01 00:00:00.000000".to_owned())]);
+        // What is too long to be kept is not known.
+        entry.described.tell(&[0; Described::MOST + 1]);
+        assert_eq!(bind(&day), [None]);
     }
 
     #[test]

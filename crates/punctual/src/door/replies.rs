@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use punctual_core::query::SqlState;
 
-use super::statements::Change;
+use super::statements::{Change, Described};
 use crate::relay::buffer::Buffer;
 use crate::relay::carried::Prepared;
 use crate::relay::frames::{self, HEADER, Header};
@@ -47,8 +47,8 @@ pub enum Expect {
         /// False if the client did not ask for it.
         pass: bool,
     },
-    /// RowDescription or NoData.
-    Describe,
+    /// RowDescription or NoData; of a statement, a ParameterDescription before it.
+    Describe(Option<Described>),
     /// The end of an Execute.
     Execute,
     /// ReadyForQuery.
@@ -333,7 +333,13 @@ impl Replies {
                 self.copy_in();
                 true
             }
-            b'D' | b'd' | b't' | b'H' | b'c' | b'N' | b'S' | b'A' => true,
+            b't' => {
+                if let Some(Expect::Describe(Some(described))) = self.due.front() {
+                    described.tell(if body.len() == len - HEADER { body } else { &[] });
+                }
+                true
+            }
+            b'D' | b'd' | b'H' | b'c' | b'N' | b'S' | b'A' => true,
             tag => return Err(Garbled::Unexpected(tag)),
         };
         (self.rest, self.cutting) = (len, self.mute || !pass);
@@ -354,7 +360,7 @@ impl Replies {
             }
             (Some(Expect::Bind), b'2') => Ok(true),
             (Some(Expect::Close { pass }), b'3') => Ok(pass),
-            (Some(Expect::Describe), b'T' | b'n') => Ok(true),
+            (Some(Expect::Describe(_)), b'T' | b'n') => Ok(true),
             (Some(Expect::Execute), b'C' | b'I' | b's') => Ok(true),
             _ => Err(Garbled::Unexpected(tag)),
         }
@@ -438,6 +444,7 @@ fn needed(header: Header) -> Result<usize, Garbled> {
     match tag {
         b'E' => Ok(len.min(ERROR_HEAD)),
         b'C' | b'Z' if len <= LONGEST_SHORT => Ok(len),
+        b't' if len <= HEADER + Described::MOST => Ok(len),
         b'C' | b'Z' => Err(Garbled::TooLong { tag, len }),
         _ => Ok(HEADER),
     }

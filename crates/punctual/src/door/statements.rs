@@ -5,7 +5,7 @@
 //! never happened.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::reading::Reading;
 use crate::catalog::Column;
@@ -20,12 +20,35 @@ pub struct Entry {
     pub reading: Arc<Reading>,
     /// The columns that the client was told of, if the gateway answers it: they hold for each of its executions.
     pub told: Arc<OnceLock<Arc<[Column]>>>,
+    /// What a cluster said of its parameters, if the client asked.
+    pub described: Described,
+}
+
+/// The types of a statement's parameters, as a cluster described them last: their number and their ids, as Parse has them. Drivers
+/// that send values in binary without naming types go by it, so what they send can be read by it.
+#[derive(Clone, Debug, Default)]
+pub struct Described(Arc<Mutex<Arc<[u8]>>>);
+
+impl Described {
+    /// The most bytes that are kept: of some hundred parameters.
+    pub const MOST: usize = 1 << 10;
+
+    /// Takes what a ParameterDescription says.
+    pub fn tell(&self, types: &[u8]) {
+        let types = if types.len() > Described::MOST { &[] } else { types };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = types.into();
+    }
+
+    /// The types; nothing while they are not known.
+    pub fn types(&self) -> Arc<[u8]> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Entry {
     /// A statement that has not been described.
     pub fn new(prepared: Arc<Prepared>, reading: Arc<Reading>) -> Entry {
-        Entry { prepared, reading, told: Arc::default() }
+        Entry { prepared, reading, told: Arc::default(), described: Described::default() }
     }
 }
 

@@ -38,6 +38,7 @@ impl Driver {
             let now = self.clock.now();
             self.take_at(now, Event::Woke);
             self.classes = names(&settings.policy);
+            self.lanes = lanes(&settings.policy);
             self.take_at(now, Event::PolicyAdopted(Box::new(settings.policy.clone())));
             if self.fallback.is_on() {
                 return false;
@@ -87,6 +88,11 @@ impl Driver {
             query.class = rules.classes.translate(query.class, under);
         }
     }
+}
+
+/// The names of a policy's lanes, by their ids.
+pub(super) fn lanes(policy: &Policy) -> Vec<Arc<str>> {
+    policy.lanes.ids().map(|id| policy.lanes.name(id).into()).collect()
 }
 
 /// The names of a policy's classes, by their ids.

@@ -75,6 +75,8 @@ pub struct Driver {
     names: BTreeMap<ClusterId, Arc<str>>,
     failures: Failures,
     classes: Vec<Arc<str>>,
+    /// The names of lanes, by their ids.
+    lanes: Vec<Arc<str>>,
     commands: Vec<Command>,
     /// Where studies report, of which one is made at a time.
     studied: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
@@ -130,6 +132,7 @@ impl Driver {
     /// A driver that has not started any cluster yet.
     pub fn new(settings: Arc<Settings>, parts: Parts) -> Driver {
         let classes = adopting::names(&settings.policy);
+        let lanes = adopting::lanes(&settings.policy);
         Driver {
             dispatcher: Dispatcher::new(settings.seed, settings.policy.clone()),
             settings,
@@ -150,6 +153,7 @@ impl Driver {
             names: BTreeMap::new(),
             failures: Failures::default(),
             classes,
+            lanes,
             commands: Vec::new(),
             studied: mpsc::channel(1),
             broken: 0,
@@ -464,7 +468,8 @@ impl Driver {
         if let Some(history) = &self.records.history {
             let cluster = ended.cluster.and_then(|(id, _)| self.names.get(&id));
             // A full queue is counted there and shown by the metrics.
-            let _ = history.ended(ended, &about, history::Names { cluster, class });
+            let lane = self.lanes.get(ended.lane.0 as usize);
+            let _ = history.ended(ended, &about, history::Names { cluster, class, lane });
         }
     }
 

@@ -9,6 +9,9 @@
 //! | `fingerprint` | text of 16 hexadecimal digits, as views show it | may be missing where there is `sql` |
 //! | `features` | list of f32 | |
 //! | `slo_s`, `predicted_p50_s`, `predicted_p90_s`, `isolated_s` | f64, seconds | |
+//! | `priority`, `priority_asked` | i32 | by which it was admitted, and what its client asked for |
+//! | `scan_reach_s`, `scan_duration_s`, `scan_segment_range_s` | f64, seconds | infinite: without bound; no reach: not known, or no table with a column of time |
+//! | `scan_segments` | u32 | the largest number: without bound |
 //! | `split`, `published_s` | text, f64 | traces only: `train`, `val` or `test`; somebody else's prediction, in seconds |
 //!
 //! A file from elsewhere may have any integer, float, text or timestamp type in their place, a timestamp without a
@@ -18,13 +21,15 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Float32Builder, Float64Builder, ListBuilder, RecordBatch, StringBuilder,
+    Array, ArrayRef, AsArray, Float32Builder, Float64Builder, Int32Builder, ListBuilder, RecordBatch, StringBuilder,
     TimestampMicrosecondBuilder, UInt32Builder, UInt64Builder,
 };
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
-    DataType, Field, Float32Type, Float64Type, Int64Type, Schema, SchemaRef, TimeUnit, UInt32Type, UInt64Type,
+    DataType, Field, Float32Type, Float64Type, Int32Type, Int64Type, Schema, SchemaRef, TimeUnit, UInt32Type,
+    UInt64Type,
 };
+use punctual_core::admit::claim::Scan;
 use punctual_core::fingerprint::Fingerprint;
 use punctual_core::id::{QueryId, Units};
 use punctual_core::query::{SqlState, Status};
@@ -63,6 +68,12 @@ pub(crate) fn schema() -> SchemaRef {
         column("sqlstate", DataType::Utf8),
         column("rows", DataType::UInt64),
         column("bytes", DataType::UInt64),
+        column("priority", DataType::Int32),
+        column("priority_asked", DataType::Int32),
+        column("scan_reach_s", DataType::Float64),
+        column("scan_duration_s", DataType::Float64),
+        column("scan_segments", DataType::UInt32),
+        column("scan_segment_range_s", DataType::Float64),
         column("split", DataType::Utf8),
         column("published_s", DataType::Float64),
     ]))
@@ -74,6 +85,7 @@ pub(crate) fn batch_of(rows: &[Row]) -> RecordBatch {
     let whole = |of: fn(&Row) -> Option<u64>| wholes(rows.iter().map(of));
     let time = |of: fn(&Row) -> Option<Time>| times(rows.iter().map(of));
     let secs = |of: fn(&Row) -> Option<Span>| seconds(rows.iter().map(of));
+    let scan = |of: fn(&Scan) -> Option<Span>| bounds(rows.iter().map(|row| row.scan.as_ref().and_then(of)));
     let fingerprints: Vec<String> = rows.iter().map(|row| row.fingerprint.to_string()).collect();
     let columns: Vec<ArrayRef> = vec![
         whole(|row| row.query_id.map(|id| id.0)),
@@ -81,7 +93,7 @@ pub(crate) fn batch_of(rows: &[Row]) -> RecordBatch {
         time(|row| row.started),
         time(|row| Some(row.ended)),
         text(|row| row.cluster.as_ref()),
-        sizes(rows),
+        counts(rows.iter().map(|row| row.cluster_size.map(|units| units.0))),
         text(|row| row.class.as_ref()),
         text(|row| row.lane.as_ref()),
         text(|row| row.user.as_ref()),
@@ -99,6 +111,12 @@ pub(crate) fn batch_of(rows: &[Row]) -> RecordBatch {
         texts(rows.iter().map(|row| row.sqlstate.as_ref().map(SqlState::code))),
         whole(|row| row.rows),
         whole(|row| row.bytes),
+        priorities(rows.iter().map(|row| row.priority)),
+        priorities(rows.iter().map(|row| row.priority_asked)),
+        scan(|scan| Some(scan.reach.unwrap_or(Span::MAX))),
+        scan(|scan| Some(scan.duration.unwrap_or(Span::MAX))),
+        counts(rows.iter().map(|row| row.scan.and_then(|scan| scan.segments))),
+        scan(|scan| scan.segment_range),
         text(|row| row.split.as_ref()),
         secs(|row| row.published),
     ];
@@ -130,9 +148,23 @@ fn seconds(values: impl Iterator<Item = Option<Span>>) -> ArrayRef {
     Arc::new(column.finish())
 }
 
-fn sizes(rows: &[Row]) -> ArrayRef {
+/// Spans of which the longest stands for what has no bound.
+fn bounds(values: impl Iterator<Item = Option<Span>>) -> ArrayRef {
+    let mut column = Float64Builder::new();
+    let secs = |span: Span| if span == Span::MAX { f64::INFINITY } else { span.secs_f64() };
+    values.for_each(|value| column.append_option(value.map(secs)));
+    Arc::new(column.finish())
+}
+
+fn counts(values: impl Iterator<Item = Option<u32>>) -> ArrayRef {
     let mut column = UInt32Builder::new();
-    rows.iter().for_each(|row| column.append_option(row.cluster_size.map(|units| units.0)));
+    values.for_each(|value| column.append_option(value));
+    Arc::new(column.finish())
+}
+
+fn priorities(values: impl Iterator<Item = Option<i32>>) -> ArrayRef {
+    let mut column = Int32Builder::new();
+    values.for_each(|value| column.append_option(value));
     Arc::new(column.finish())
 }
 
@@ -199,6 +231,12 @@ pub(crate) struct Columns {
     sqlstate: Option<ArrayRef>,
     count: Option<ArrayRef>,
     bytes: Option<ArrayRef>,
+    priority: Option<ArrayRef>,
+    priority_asked: Option<ArrayRef>,
+    reach: Option<ArrayRef>,
+    duration: Option<ArrayRef>,
+    segments: Option<ArrayRef>,
+    segment_range: Option<ArrayRef>,
     split: Texts,
     published: Option<ArrayRef>,
 }
@@ -237,6 +275,12 @@ impl Columns {
             sqlstate: text("sqlstate")?,
             count: whole("rows")?,
             bytes: whole("bytes")?,
+            priority: cast(batch, "priority", DataType::Int32)?,
+            priority_asked: cast(batch, "priority_asked", DataType::Int32)?,
+            reach: secs("scan_reach_s")?,
+            duration: secs("scan_duration_s")?,
+            segments: cast(batch, "scan_segments", DataType::UInt32)?,
+            segment_range: secs("scan_segment_range_s")?,
             split: shared("split")?,
             published: secs("published_s")?,
         })
@@ -265,8 +309,7 @@ impl Columns {
             query_id: whole(&self.query_id, at).map(QueryId),
             started: self.time("started", &self.started, at)?,
             cluster: self.cluster.get(at),
-            cluster_size: some(&self.cluster_size, at)
-                .map(|column| Units(column.as_primitive::<UInt32Type>().value(at))),
+            cluster_size: count(&self.cluster_size, at).map(Units),
             class: self.class.get(at),
             lane: self.lane.get(at),
             user: self.user.get(at),
@@ -283,10 +326,25 @@ impl Columns {
             sqlstate: sqlstate(&self.sqlstate, at)?,
             rows: whole(&self.count, at),
             bytes: whole(&self.bytes, at),
+            priority: integer(&self.priority, at),
+            priority_asked: integer(&self.priority_asked, at),
+            scan: self.scan(at)?,
             split: self.split.get(at),
             published: span(&self.published, "published_s", at)?,
             ..Row::new(arrival, ended, fingerprint)
         })
+    }
+
+    /// How much of time it read: known where its reach is.
+    fn scan(&self, at: usize) -> Result<Option<Scan>, Unreadable> {
+        let Some(reach) = bound(&self.reach, "scan_reach_s", at)? else { return Ok(None) };
+        let finite = |span: Span| Some(span).filter(|span| *span != Span::MAX);
+        Ok(Some(Scan {
+            reach: finite(reach),
+            duration: bound(&self.duration, "scan_duration_s", at)?.and_then(finite),
+            segments: count(&self.segments, at),
+            segment_range: bound(&self.segment_range, "scan_segment_range_s", at)?,
+        }))
     }
 
     fn time(&self, name: &'static str, column: &Option<ArrayRef>, at: usize) -> Result<Option<Time>, Unreadable> {
@@ -330,6 +388,20 @@ fn span(column: &Option<ArrayRef>, name: &'static str, at: usize) -> Result<Opti
         return Ok(Some(Span::from_secs_f64(secs)));
     }
     Err(Unreadable::Value { row: at, column: name, why: format!("{secs} is no duration") })
+}
+
+/// A span, of which one without bound is the longest.
+fn bound(column: &Option<ArrayRef>, name: &'static str, at: usize) -> Result<Option<Span>, Unreadable> {
+    let infinite = |column: &ArrayRef| column.as_primitive::<Float64Type>().value(at) == f64::INFINITY;
+    if some(column, at).is_some_and(infinite) { Ok(Some(Span::MAX)) } else { span(column, name, at) }
+}
+
+fn count(column: &Option<ArrayRef>, at: usize) -> Option<u32> {
+    some(column, at).map(|column| column.as_primitive::<UInt32Type>().value(at))
+}
+
+fn integer(column: &Option<ArrayRef>, at: usize) -> Option<i32> {
+    some(column, at).map(|column| column.as_primitive::<Int32Type>().value(at))
 }
 
 fn floats(column: &ArrayRef, at: usize) -> Vec<f32> {

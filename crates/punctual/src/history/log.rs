@@ -14,7 +14,19 @@ use super::{HistoryError, LOG_VERSION};
 use crate::record::frame::{self, Format, Frames, Next, Opened};
 
 /// What a log begins with.
-pub(crate) const FORMAT: Format = Format { magic: *b"PNCTHIST", version: LOG_VERSION };
+pub(crate) const FORMAT: Format = Format { magic: *b"PNCTHIST", version: LOG_VERSION, oldest: 1 };
+
+/// Fields at the end of a row that version 2 added; each may be absent.
+const ADDED_IN_2: usize = 3;
+
+/// A row as a log of that version holds it; None if it does not.
+pub(crate) fn row_of(version: u32, payload: &[u8]) -> Option<Row> {
+    if version == LOG_VERSION {
+        return postcard::from_bytes(payload).ok();
+    }
+    // What is absent is written as a zero.
+    postcard::from_bytes(&[payload, &[0; ADDED_IN_2]].concat()).ok()
+}
 
 /// What was wrong with a log when a writer started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +44,8 @@ pub struct Repair {
 /// What became of a log that was looked through.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mended {
-    /// It is there, with that many good bytes.
-    Usable { good: u64 },
+    /// It is there, with that many good bytes; `old`: in an older version, to which nothing is appended.
+    Usable { good: u64, old: bool },
     /// It held nothing, and is gone.
     Gone,
     /// It was written by another version, or cannot be read; it is left as it is.
@@ -65,16 +77,17 @@ pub(crate) fn mend(dir: &Path, part: Part) -> Result<(Mended, Option<Repair>), H
         }
         Opened::Frames(mut frames) => {
             let seen = look_through(&mut frames).map_err(HistoryError::io("read", &path))?;
+            let old = frames.version() != LOG_VERSION;
             if seen.damaged == 0 && seen.torn == 0 {
-                return Ok((Mended::Usable { good: seen.good }, None));
+                return Ok((Mended::Usable { good: seen.good, old }, None));
             }
             if seen.damaged == 0 && seen.plain {
                 let file = File::options().write(true).open(&path).map_err(HistoryError::io("open", &path))?;
                 file.set_len(seen.good).map_err(HistoryError::io("cut", &path))?;
-                return Ok((Mended::Usable { good: seen.good }, Some(repair(seen.rows, seen.torn, None))));
+                return Ok((Mended::Usable { good: seen.good, old }, Some(repair(seen.rows, seen.torn, None))));
             }
             let good = salvage(dir, part, &aside).map_err(HistoryError::io("repair", &path))?;
-            Ok((Mended::Usable { good }, Some(repair(seen.rows, seen.damaged + seen.torn, Some(aside)))))
+            Ok((Mended::Usable { good, old }, Some(repair(seen.rows, seen.damaged + seen.torn, Some(aside)))))
         }
     }
 }
@@ -112,7 +125,7 @@ fn salvage(dir: &Path, part: Part, aside: &Path) -> io::Result<u64> {
     };
     let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     let mut out = BufWriter::new(file);
-    out.write_all(&FORMAT.header())?;
+    out.write_all(&Format { version: frames.version(), ..FORMAT }.header())?;
     let mut framed = Vec::new();
     loop {
         match frames.next()? {
@@ -162,8 +175,9 @@ impl LogRows {
     /// The next row, or what is damaged before it. A torn tail is what a writer has not written yet.
     pub(crate) fn next(&mut self) -> Option<Result<Row, HistoryError>> {
         let damaged = |bytes| HistoryError::Damaged { file: self.file.clone(), bytes };
+        let version = self.frames.version();
         match self.frames.next() {
-            Ok(Next::Frame(payload)) => Some(postcard::from_bytes(payload).map_err(|_| damaged(payload.len() as u64))),
+            Ok(Next::Frame(payload)) => Some(row_of(version, payload).ok_or_else(|| damaged(payload.len() as u64))),
             Ok(Next::Damaged { bytes } | Next::Torn { bytes, plain: false }) => Some(Err(damaged(bytes))),
             Ok(Next::Torn { plain: true, .. } | Next::End) => None,
             Err(cause) => {

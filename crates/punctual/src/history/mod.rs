@@ -14,8 +14,10 @@
 //! - Hours become Parquet, one file each unless rows come late. The directory is bounded: the oldest hours go first.
 //! - [`read`] sees all of it as one, and foreign Parquet files too. A trace is the same schema.
 //!
-//! Formats: logs are version [`LOG_VERSION`], Parquet files say [`PARQUET_VERSION`] in their metadata
-//! (`punctual.history`). These are the first; any other is refused with its number.
+//! Formats: logs are version [`LOG_VERSION`]; version 1 is read, too: it ends before `priority`, and what it does not
+//! have is not known. Parquet files say [`PARQUET_VERSION`] in their metadata (`punctual.history`), which stays the same
+//! when a column is added: columns that a file lacks are not known, and those that a build does not know are passed over.
+//! Any other version is refused with its number.
 
 mod bulk;
 mod columns;
@@ -44,8 +46,8 @@ pub use reader::{Reader, read};
 pub use row::{MAX_SQL, Names, Row};
 pub use writer::{Clock, Counts, Options, Recorder, Writer};
 
-/// The version of the logs that are written, and the only one that is read.
-pub const LOG_VERSION: u32 = 1;
+/// The version of the logs that are written.
+pub const LOG_VERSION: u32 = 2;
 
 /// The version of the Parquet files that are written, and the only one that is read, foreign files apart.
 pub const PARQUET_VERSION: u32 = 1;
@@ -84,7 +86,7 @@ pub enum HistoryError {
         file: PathBuf,
         /// Its version.
         found: String,
-        /// The version that is read.
+        /// The newest version that is read.
         known: u32,
     },
     /// Part of a log is not what was written.
@@ -155,7 +157,7 @@ impl fmt::Display for HistoryError {
                 )
             }
             HistoryError::Version { file, found, known } => {
-                write!(f, "{} has format version {found}; this build reads version {known}", file.display())
+                write!(f, "{} has format version {found}; this build reads versions up to {known}", file.display())
             }
             HistoryError::Damaged { file, bytes } => write!(f, "{}: {bytes} bytes are damaged", file.display()),
             HistoryError::Parquet { file, cause } => write!(f, "{}: {cause}", file.display()),

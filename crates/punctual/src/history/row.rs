@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use punctual_core::admit::claim::Scan;
 use punctual_core::fingerprint::Fingerprint;
 use punctual_core::id::{QueryId, Units};
 use punctual_core::query::{Ended, SqlState, Status};
@@ -21,6 +22,8 @@ pub struct Names<'a> {
     pub cluster: Option<&'a Arc<str>>,
     /// Its class.
     pub class: &'a Arc<str>,
+    /// The lane that it was admitted to.
+    pub lane: Option<&'a Arc<str>>,
 }
 
 /// One ended query, recorded, imported or generated. Rows from elsewhere may know less: what is None there is null in
@@ -81,6 +84,12 @@ pub struct Row {
     pub rows: Option<u64>,
     /// Bytes of results sent to its client.
     pub bytes: Option<u64>,
+    /// The priority by which it was admitted.
+    pub priority: Option<i32>,
+    /// The priority that its client asked for.
+    pub priority_asked: Option<i32>,
+    /// How much of time it read; None: not known, or it read no table with a column of time.
+    pub scan: Option<Scan>,
     /// The part of a trace that it belongs to: `train`, `val` or `test`. Traces have it, logs do not.
     #[serde(skip)]
     pub split: Option<Arc<str>>,
@@ -116,6 +125,9 @@ impl Row {
             sqlstate: None,
             rows: None,
             bytes: None,
+            priority: None,
+            priority_asked: None,
+            scan: None,
             split: None,
             published: None,
         }
@@ -128,6 +140,7 @@ impl Row {
             query_id: Some(ended.query.id),
             cluster: names.cluster.cloned(),
             class: Some(names.class.clone()),
+            lane: names.lane.cloned(),
             user: Some(about.user.clone()),
             database: Some(about.database.clone()),
             application: Some(about.application.clone()),
@@ -155,6 +168,9 @@ impl Row {
             sqlstate: ended.sqlstate,
             rows: Some(ended.rows),
             bytes: Some(ended.bytes),
+            priority: Some(ended.priority),
+            priority_asked: ended.query.claim.priority,
+            scan: ended.query.claim.scan,
             ..Row::new(ended.arrived, ended.ended, ended.query.fingerprint)
         }
     }
@@ -200,7 +216,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
     use punctual_core::admit::claim::Claim;
     use punctual_core::class::DEFAULT;
-    use punctual_core::id::{ClusterId, SessionId};
+    use punctual_core::id::{ClusterId, LaneId, SessionId};
     use punctual_core::query::Query;
     use punctual_core::statement::Kind;
 
@@ -218,9 +234,16 @@ pub(crate) mod tests {
         let state = proptest::option::of("[A-Z0-9]{5}");
         let status = proptest::option::of(proptest::sample::select(Status::ALL.to_vec()));
         let size = proptest::option::of(any::<u32>().prop_map(Units));
+        let scan = (span(), span(), proptest::option::of(any::<u32>()), span());
+        let scan = scan.prop_map(|(reach, duration, segments, segment_range)| {
+            let segment_range = segment_range.filter(|_| segments.is_some());
+            Scan { reach, duration, segments, segment_range }
+        });
+        let asks = (any::<i32>(), proptest::option::of(any::<i32>()), proptest::option::of(scan));
+        let id = (whole(), asks);
         let end = (features, state, status, size);
-        (who, when, end, any::<u64>(), whole(), whole(), whole(), whole()).prop_map(
-            |(who, when, end, fingerprint, id, hash, rows, bytes)| Row {
+        (who, when, end, any::<u64>(), id, whole(), whole(), whole()).prop_map(
+            |(who, when, end, fingerprint, (id, asks), hash, rows, bytes)| Row {
                 query_id: id.map(QueryId),
                 started: when.1,
                 cluster: who.0,
@@ -241,9 +264,16 @@ pub(crate) mod tests {
                 sqlstate: end.1.map(|code| SqlState(code.into_bytes().try_into().unwrap())),
                 rows,
                 bytes,
+                priority: Some(asks.0),
+                priority_asked: asks.1,
+                scan: asks.2,
                 ..Row::new(when.0, when.2, Fingerprint(fingerprint))
             },
         )
+    }
+
+    fn a_scan() -> Scan {
+        Scan { reach: Some(Span::from_secs(86_400)), duration: None, segments: Some(2), segment_range: None }
     }
 
     /// A query that ended, and what the driver knows of it.
@@ -255,11 +285,13 @@ pub(crate) mod tests {
             kind: Kind::Select,
             class: DEFAULT,
             slo: Some(Span::from_secs(2)),
-            claim: Claim::default(),
+            claim: Claim { priority: Some(3), scan: Some(a_scan()), ..Claim::default() },
             traits: None,
         };
         let ended = Ended {
             query,
+            priority: -2,
+            lane: LaneId(1),
             cluster: Some((ClusterId(3), Units(8))),
             arrived: Time::from_micros(ended.micros().saturating_sub(1_000_000)),
             placed: Some(Time::from_micros(ended.micros().saturating_sub(900_000))),
@@ -285,7 +317,8 @@ pub(crate) mod tests {
     fn a_row_says_what_ended_where_and_for_whom() {
         let (ended, about) = an_end(7, Time::from_micros(5_000_000));
         let (cluster, class) = (Arc::from("blue"), Arc::from("default"));
-        let names = Names { cluster: Some(&cluster), class: &class };
+        let lane = Arc::from("low");
+        let names = Names { cluster: Some(&cluster), class: &class, lane: Some(&lane) };
         let row = Row::of(&ended, &about, names, RecordSql::Shape);
         let expected = Row {
             query_id: Some(QueryId(7)),
@@ -293,6 +326,7 @@ pub(crate) mod tests {
             cluster: Some("blue".into()),
             cluster_size: Some(Units(8)),
             class: Some("default".into()),
+            lane: Some("low".into()),
             user: Some("ada".into()),
             database: Some("shop".into()),
             application: Some("bi".into()),
@@ -302,6 +336,9 @@ pub(crate) mod tests {
             sqlstate: Some(SqlState(*b"22012")),
             rows: Some(5),
             bytes: Some(60),
+            priority: Some(-2),
+            priority_asked: Some(3),
+            scan: Some(a_scan()),
             ..Row::new(Time::from_micros(4_000_000), Time::from_micros(5_000_000), Fingerprint(0xabcd))
         };
         assert_eq!(row, expected);
@@ -312,7 +349,7 @@ pub(crate) mod tests {
     fn of_the_text_only_what_is_wanted_is_kept() {
         let (ended, about) = an_end(7, Time::from_micros(5_000_000));
         let class = Arc::from("default");
-        let sql = |record| Row::of(&ended, &about, Names { cluster: None, class: &class }, record).sql;
+        let sql = |record| Row::of(&ended, &about, Names { cluster: None, class: &class, lane: None }, record).sql;
         assert_eq!(sql(RecordSql::Text).as_deref(), Some("select 1/0"));
         assert_eq!(sql(RecordSql::Shape).as_deref(), Some("select ? / ?"));
         assert_eq!(sql(RecordSql::Nothing), None);
@@ -330,12 +367,10 @@ pub(crate) mod tests {
     fn the_logged_form_is_the_one_that_its_version_means() {
         let (ended, about) = an_end(7, Time::from_micros(5_000_000));
         let (cluster, class) = (Arc::from("blue"), Arc::from("default"));
-        let names = Names { cluster: Some(&cluster), class: &class };
+        let names = Names { cluster: Some(&cluster), class: &class, lane: None };
         let bytes = postcard::to_stdvec(&Row::of(&ended, &about, names, RecordSql::Text)).unwrap();
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        expect_test::expect![[
-            "01078092f40101a09ffa01c096b1020104626c75650108010764656661756c74000103616461010473686f7001026269cdd70200010a73656c65637420312f30000180897a00000001010132323031320105013c"
-        ]].assert_eq(&hex);
+        expect_test::expect!["01078092f40101a09ffa01c096b1020104626c75650108010764656661756c74000103616461010473686f7001026269cdd70200010a73656c65637420312f30000180897a00000001010132323031320105013c01030106010180c0ddeec10200010200"].assert_eq(&hex);
     }
 
     proptest! {

@@ -110,8 +110,8 @@ impl Shelf {
             }
             match log::mend(dir, part) {
                 Ok((mended, repair)) => {
-                    if let Mended::Usable { .. } = mended {
-                        closed.insert(part, false);
+                    if let Mended::Usable { old, .. } = mended {
+                        closed.insert(part, old);
                     }
                     repairs.extend(repair);
                 }
@@ -400,6 +400,7 @@ fn roll_up(dir: &Path, part: Part, stop: &AtomicBool) -> Result<(), HistoryError
     let Opened::Frames(mut frames) = frame::open(file, log::FORMAT).map_err(HistoryError::io("read", &path))? else {
         return Err(HistoryError::NotHistory { file: path });
     };
+    let version = frames.version();
     let mut sheet = Sheet::create(&dir.join(part.file("parquet")), temporary.clone())?;
     let (mut rows, mut damaged) = (0u64, 0u64);
     let written = loop {
@@ -407,14 +408,14 @@ fn roll_up(dir: &Path, part: Part, stop: &AtomicBool) -> Result<(), HistoryError
             break Ok(false);
         }
         match frames.next().map_err(HistoryError::io("read", &path)) {
-            Ok(Next::Frame(payload)) => match postcard::from_bytes(payload) {
-                Ok(row) => {
+            Ok(Next::Frame(payload)) => match log::row_of(version, payload) {
+                Some(row) => {
                     rows += 1;
                     if let Err(cause) = sheet.push(row) {
                         break Err(cause);
                     }
                 }
-                Err(_) => damaged += payload.len() as u64,
+                None => damaged += payload.len() as u64,
             },
             Ok(Next::Damaged { bytes } | Next::Torn { bytes, .. }) => damaged += bytes,
             Ok(Next::End) => break Ok(true),

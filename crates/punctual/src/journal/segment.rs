@@ -15,7 +15,7 @@ use super::VERSION;
 use crate::record::frame::{self, Format};
 
 /// What a segment begins with.
-pub(crate) const FORMAT: Format = Format { magic: *b"PNCTJRNL", version: VERSION };
+pub(crate) const FORMAT: Format = Format { magic: *b"PNCTJRNL", version: VERSION, oldest: VERSION };
 
 const HEADER: u8 = 1;
 /// A piece of the checkpoint; more follow.

@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 
 pub use ask::{Asker, WITHIN};
 
-use crate::door::words::Words;
+use crate::door::words::{Word, Words};
 
 /// Shapes that are known; the one known longest goes first.
 const KNOWN: usize = 8_192;
@@ -156,9 +156,12 @@ fn has_plan(statement: &Statement) -> bool {
     statement.kind == Kind::Select && statement.count == 1 && !statement.tables.is_empty()
 }
 
-/// True if EXPLAIN may be put before the text: it begins as a query does, and all its values are in it.
+/// True if EXPLAIN may be put before the text: it begins as a query does, none of its CTEs changes anything, and all its values
+/// are in it.
 fn may_be_explained(text: &str) -> bool {
-    let begins = Words::of(text).next().is_some_and(|word| word.is("select") || word.is("with"));
+    let changes = |word: Word<'_>| ["insert", "update", "delete", "merge"].iter().any(|change| word.is(change));
+    let mut words = Words::of(text);
+    let begins = words.next().is_some_and(|word| word.is("select") || word.is("with") && !words.any(changes));
     let is_parameter = |pair: &[u8]| pair[0] == b'$' && pair[1].is_ascii_digit();
     begins && text.len() <= LONGEST && !text.as_bytes().windows(2).any(is_parameter)
 }
@@ -211,6 +214,7 @@ mod tests {
             "(select a from t)",
             "values (1)",
             "with x as (delete from t returning a) select a from x",
+            "with x as (insert into t values (1) returning a) select x.a from x, u",
             "explain select a from t",
             &long,
         ] {

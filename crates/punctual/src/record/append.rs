@@ -161,7 +161,7 @@ impl Complaint {
 mod tests {
     use super::*;
 
-    const FORMAT: Format = Format { magic: *b"PNCTTEST", version: 1 };
+    const FORMAT: Format = Format { magic: *b"PNCTTEST", version: 1, oldest: 1 };
 
     #[test]
     fn a_failed_write_is_an_error_and_a_device_that_is_full_breaks_the_file() {

@@ -36,7 +36,10 @@ const SEARCH_WORK: usize = 256 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
     pub(crate) magic: [u8; 8],
+    /// The version that is written.
     pub(crate) version: u32,
+    /// The oldest that is read.
+    pub(crate) oldest: u32,
 }
 
 impl Format {
@@ -90,17 +93,16 @@ pub(crate) fn open(file: File, format: Format) -> io::Result<Opened> {
     let mut start = [0; HEADER];
     let have = HEADER.min(len as usize);
     file.read_exact_at(&mut start[..have], 0)?;
-    let header = format.header();
-    Ok(if start[..have] == header[..have] {
-        if have < HEADER {
-            Opened::Torn
-        } else {
-            Opened::Frames(Frames { file, len, at: HEADER as u64, window: Vec::new(), window_at: 0 })
+    let version = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
+    let known = || (format.oldest..=format.version).contains(&version);
+    let begins = |version| start[..have] == Format { version, ..format }.header()[..have];
+    Ok(match have {
+        HEADER if start[..8] == format.magic && known() => {
+            Opened::Frames(Frames { file, version, len, at: HEADER as u64, window: Vec::new(), window_at: 0 })
         }
-    } else if have == HEADER && start[..8] == format.magic {
-        Opened::Version(u32::from_le_bytes([start[8], start[9], start[10], start[11]]))
-    } else {
-        Opened::Foreign
+        HEADER if start[..8] == format.magic => Opened::Version(version),
+        0..HEADER if (format.oldest..=format.version).any(begins) => Opened::Torn,
+        _ => Opened::Foreign,
     })
 }
 
@@ -129,6 +131,7 @@ pub(crate) enum Next<'a> {
 #[derive(Debug)]
 pub(crate) struct Frames {
     file: File,
+    version: u32,
     len: u64,
     at: u64,
     window: Vec<u8>,
@@ -136,6 +139,11 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
+    /// The version of what is in them.
+    pub(crate) fn version(&self) -> u32 {
+        self.version
+    }
+
     /// Where the next frame begins; before anything torn, that is how much of the file is good.
     pub(crate) fn at(&self) -> u64 {
         self.at
@@ -278,7 +286,7 @@ mod tests {
 
     use super::*;
 
-    const FORMAT: Format = Format { magic: *b"PNCTTEST", version: 3 };
+    const FORMAT: Format = Format { magic: *b"PNCTTEST", version: 3, oldest: 2 };
 
     fn file_of(bytes: &[u8]) -> File {
         let mut file = tempfile::tempfile().unwrap();

@@ -37,6 +37,8 @@ pub struct Remembered {
     pub class: ClassId,
     /// When it is late.
     pub slo: Option<Span>,
+    /// Whose it is, the priority that it asked for, and how much of time it read.
+    pub claim: Claim,
     /// Its shape.
     pub fingerprint: Fingerprint,
     /// What is known of it, in the median.
@@ -60,7 +62,7 @@ pub fn again(trace: &[Remembered], seed: u64) -> impl Iterator<Item = Arrival> +
         let ask = Ask {
             class: query.class,
             slo: query.slo,
-            claim: Claim::default(),
+            claim: query.claim,
             fingerprint: query.fingerprint,
             kind: Kind::Select,
             work: Work { cpu: Span::ZERO, most_units: 1 },
@@ -101,7 +103,8 @@ mod tests {
         let traits = Traits { text: 5, features: [1.0; FEATURES] };
         let alone = vec![(Units(4), Span::from_secs(12)), (Units(16), Span::from_secs(10))];
         let recorded = Recorded { traits, alone };
-        Remembered { at: Time::ZERO, class: ClassId(1), slo: None, fingerprint: Fingerprint(7), recorded, noise }
+        let (class, claim, fingerprint) = (ClassId(1), Claim { priority: Some(3), ..Claim::default() }, Fingerprint(7));
+        Remembered { at: Time::ZERO, class, slo: None, claim, fingerprint, recorded, noise }
     }
 
     #[test]
@@ -121,6 +124,7 @@ mod tests {
             works.collect()
         };
         assert!(took(1) == took(1) && took(1) != took(2));
+        assert!(again(&trace, 1).all(|arrival| arrival.ask.claim == trace[0].claim));
         let mut all = took(1);
         all.sort_unstable();
         // The median of 2,000 log-normal draws is within 5 % of its own.

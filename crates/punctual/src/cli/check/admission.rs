@@ -2,9 +2,10 @@
 
 use punctual_core::admit::Order;
 use punctual_core::admit::lanes::{Lane, Lanes, Limit};
-use punctual_core::admit::terms::{Cap, Terms, Then};
+use punctual_core::admit::terms::{Cap, Terms, Then, Thresholds};
 use punctual_core::policy::Policy;
 
+use crate::print::counted;
 use crate::settings::Settings;
 
 /// On what terms a class's queries are admitted; nothing where all is as usual.
@@ -24,8 +25,8 @@ pub(super) fn of_class(terms: &Terms, lanes: &Lanes, order: Order) -> Vec<String
     if let Some(lane) = terms.lane.as_deref().and_then(|name| lanes.named(name)).and_then(|id| lanes.get(id)) {
         said.push(format!("lane {}", lane.name));
     }
-    said.extend(terms.max_running.map(|most| format!("at most {most} run at once")));
-    said.extend(terms.max_queued.map(|most| format!("at most {most} wait")));
+    said.extend(terms.max_running.map(|most| format!("at most {} at once", so_many(most, "runs", "run"))));
+    said.extend(terms.max_queued.map(waiting));
     said.extend(terms.queue_timeout.map(|most| format!("each waits at most {most}")));
     if terms.refuse_late {
         said.push("one that would be late anyway is refused at once".to_owned());
@@ -47,7 +48,7 @@ fn heavy(terms: &Terms) -> Vec<String> {
     let said = [
         limits.period.map(|limit| format!("it reaches further back than {limit}")),
         limits.duration.map(|limit| format!("it covers more than {limit}")),
-        limits.segments.map(|limit| format!("it reads more than {limit} partitions")),
+        limits.segments.map(|limit| format!("it reads more than {}", so_many(limit, "partition", "partitions"))),
         limits.segment_range.map(|limit| format!("its partitions cover more than {limit}")),
         work.map(|limit| format!("it is expected to be more than {limit} of work for one unit")),
         limits.latency.map(|limit| format!("it is expected to take longer than {limit} alone")),
@@ -71,18 +72,30 @@ pub(super) fn of_lanes(policy: &Policy) -> Vec<String> {
 
 fn of_lane(lane: &Lane) -> String {
     let mut said = Vec::new();
-    said.extend(lane.limit.map(|limit| format!("at most {} run at once", number(limit))));
-    said.extend(lane.guarantee.map(|limit| format!("its queries go first while fewer than {} run", number(limit))));
-    said.extend(lane.max_queued.map(|most| format!("at most {most} wait")));
+    said.extend(lane.limit.map(|limit| format!("at most {} at once", running(limit))));
+    said.extend(lane.guarantee.map(|limit| match limit {
+        Limit::Count(1) => "its queries go first while none runs".to_owned(),
+        limit => format!("its queries go first while fewer than {}", running(limit)),
+    }));
+    said.extend(lane.max_queued.map(waiting));
     said.extend(lane.queue_timeout.map(|most| format!("each waits at most {most}")));
     if said.is_empty() { "no limit".to_owned() } else { said.join(", ") }
 }
 
-fn number(limit: Limit) -> String {
+fn running(limit: Limit) -> String {
     match limit {
-        Limit::Count(count) => count.to_string(),
-        Limit::Percent(share) => format!("{share}% of all"),
+        Limit::Count(count) => so_many(count, "runs", "run"),
+        Limit::Percent(share) => format!("{share}% of all run"),
     }
+}
+
+fn waiting(most: u32) -> String {
+    if most == 0 { "none waits".to_owned() } else { format!("at most {}", so_many(most, "waits", "wait")) }
+}
+
+/// `1 runs`, `2 run`
+pub(super) fn so_many(count: u32, one: &str, many: &str) -> String {
+    counted(count.into(), one, many)
 }
 
 /// Limits that are never reached, since something else is reached before.
@@ -98,15 +111,17 @@ pub(super) fn in_vain(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(most) = policy.max_running.filter(|most| *most > slots && slots > 0) {
         warnings.push(format!(
-            "`max_running` is {most} and all clusters together have {slots} slots, so it is never reached"
+            "`max_running` is {most} and all clusters together have {}, so it is never reached",
+            so_many(slots, "slot", "slots")
         ));
     }
     for lane in policy.lanes.ids().filter_map(|id| policy.lanes.get(id)) {
         if let Some(limit) = lane.limit.filter(|limit| limit.of(all) >= all) {
             warnings.push(format!(
-                "lane \"{}\" may have {} of the {all} queries that may run at once: it leaves no room to others",
+                "lane \"{}\" may have {} of the {} at once: it leaves no room to others",
                 lane.name,
-                limit.of(all)
+                limit.of(all),
+                so_many(all, "query that may run", "queries that may run")
             ));
         }
     }
@@ -114,16 +129,35 @@ pub(super) fn in_vain(settings: &Settings) -> Vec<String> {
         if let Some(most) = class.terms.max_running.filter(|most| *most >= all && all > 0) {
             let name = &class.name;
             warnings.push(format!(
-                "class \"{name}\" may run {most} queries and {all} may run in all: it leaves no room to others"
+                "class \"{name}\" may run {} and {all} may run in all: it leaves no room to others",
+                so_many(most, "query", "queries")
             ));
         }
         if class.terms.max_running == Some(0) {
             warnings.push(format!("class \"{}\" may run no query at all", class.name));
         }
     }
-    let used = policy.classes.iter().any(|class| class.terms.thresholds.predict());
-    if used && !settings.prediction.model.exists() {
+    warnings.extend(thresholds_in_vain(settings));
+    warnings
+}
+
+/// Thresholds that nothing can trip.
+fn thresholds_in_vain(settings: &Settings) -> Vec<String> {
+    let limits = || settings.policy.classes.iter().map(|class| &class.terms.thresholds);
+    let mut warnings = Vec::new();
+    if limits().any(|limits| limits.predict()) && !settings.prediction.model.exists() {
         warnings.push("`work_threshold` and `latency_threshold` say nothing while there is no model".to_owned());
+    }
+    let by_time = |limits: &Thresholds| limits.period.is_some() || limits.duration.is_some();
+    let by_segments = |limits: &Thresholds| limits.segments.is_some() || limits.segment_range.is_some();
+    let tables = &settings.time_tables;
+    if tables.is_empty() && limits().any(|limits| by_time(limits) || by_segments(limits)) {
+        warnings.push("thresholds of what a query reads say nothing without a [[table]]".to_owned());
+    } else if tables.iter().all(|table| table.segment.is_none()) && limits().any(by_segments) {
+        warnings.push(
+            "`segment_count_threshold` and `segment_range_threshold` say nothing while no [[table]] has a `segment`"
+                .to_owned(),
+        );
     }
     warnings
 }

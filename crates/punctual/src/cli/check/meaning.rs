@@ -6,18 +6,17 @@ use std::path::Path;
 use std::{fs, thread};
 
 use punctual_core::admit::Order;
-use punctual_core::class::{CONTROL, Class, Classes, DEFAULT, Origin};
+use punctual_core::class::{CONTROL, Class, DEFAULT};
 use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::scan::{ColumnUnit, End, TimeTable, instant_text};
-use punctual_core::statement::Statement;
 use punctual_core::time::Span;
 use serde::Serialize;
 
-use super::{admission, scaling, startable};
+use super::admission::{self, so_many};
+use super::{scaling, startable};
 use crate::config::bytes_text;
-use crate::door::local::{self, Wished};
-use crate::door::{reason, rule_text, treated};
+use crate::door::rule_text;
 use crate::model::{absent, file};
 use crate::settings::{Address, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Simulated, Tables};
 
@@ -93,33 +92,6 @@ pub struct ClassMeaning {
     pub terms: Vec<String>,
 }
 
-/// A query that was asked about.
-#[derive(Debug, Serialize)]
-pub struct QueryMeaning {
-    /// Its class.
-    pub class: String,
-    /// Why it is in that class.
-    pub because: String,
-    /// When it is late, in seconds; None: never.
-    pub slo_s: Option<f64>,
-    /// The priority that it asks for.
-    pub priority_asked: Option<i32>,
-    /// Its priority as it comes: what it asks for within what its class allows, before any threshold lowers it.
-    pub priority: i32,
-    /// Its lane with that priority, if it is in one that has a limit.
-    pub lane: Option<String>,
-    /// The number of its shape.
-    pub fingerprint: String,
-    /// Its shape.
-    pub shape: String,
-    /// What its first statement does.
-    pub statement: &'static str,
-    /// The tables that it reads.
-    pub tables: Vec<String>,
-    /// What it asks for in vain.
-    pub warnings: Vec<String>,
-}
-
 /// Whether a cluster that is there already answers.
 #[derive(Debug, Serialize)]
 pub struct Reached {
@@ -161,45 +133,6 @@ impl Meaning {
             problems,
             warnings: warnings(settings),
             reached: None,
-        }
-    }
-}
-
-impl QueryMeaning {
-    /// What becomes of a query from there, in a session with those wishes.
-    pub(super) fn of(sql: &str, origin: Origin<'_>, wished: &Wished, policy: &Policy) -> QueryMeaning {
-        let (statement, classes) = (Statement::read(sql), Classes::new(policy.classes.clone()));
-        let (id, because, slo) = treated(&classes, wished, origin, &statement);
-        let class = &classes.list()[id.0 as usize];
-        let mut warnings = Vec::new();
-        let asks = [("the query's comment", &statement.tag.class), ("its session", &wished.class)];
-        for (who, wanted) in asks.iter().filter_map(|(who, wanted)| Some((who, wanted.as_deref()?))) {
-            if classes.find(wanted).is_none() {
-                warnings.push(format!("{who} asks for class \"{wanted}\", which does not exist"));
-            } else if let Err(problem) = local::permit_class(Some(wanted), &classes, origin.user) {
-                let why = problem.detail.unwrap_or_default();
-                warnings.push(format!("{who} asks for class \"{wanted}\" in vain: {why}"));
-            }
-        }
-        if let Some(unreadable) = &statement.tag.unreadable {
-            warnings.push(format!("the query's comment says `{unreadable}`, which cannot be read"));
-        }
-        let slo = if id == CONTROL { None } else { slo };
-        let asked = statement.tag.priority.or(wished.priority);
-        let priority = class.terms.priority(asked, None, None);
-        let lane = policy.lanes.lane_of(&class.terms, priority);
-        QueryMeaning {
-            class: class.name.clone(),
-            because: reason(because, class),
-            slo_s: slo.map(Span::secs_f64),
-            priority_asked: asked,
-            priority,
-            lane: policy.lanes.get(lane).map(|lane| lane.name.clone()),
-            fingerprint: statement.fingerprint.to_string(),
-            statement: statement.kind.name(),
-            shape: statement.shape,
-            tables: statement.tables,
-            warnings,
         }
     }
 }
@@ -300,10 +233,14 @@ fn limits(settings: &Settings) -> Vec<String> {
             ),
         },
         format!("{} of the queries may miss their SLO.", percent(policy.violation_target)),
-        format!(
-            "At most {} queries wait, each at most {}; one more, or one that waited longer, is refused.",
-            policy.max_waiting, policy.wait_limit
-        ),
+        match policy.max_waiting {
+            0 => "No query waits: one that finds no room is refused.".to_owned(),
+            most => format!(
+                "At most {} at most {}; one more, or one that waited longer, is refused.",
+                so_many(most, "query waits,", "queries wait, each"),
+                policy.wait_limit
+            ),
+        },
         format!(
             "At most {} clients are connected, each with at most {} prepared statements.",
             door.max_sessions, door.max_statements
@@ -324,7 +261,11 @@ fn limits(settings: &Settings) -> Vec<String> {
         ),
         format!("A shutdown takes at most {}.", settings.shutdown_within),
     ];
-    limits.extend(policy.max_running.map(|most| format!("At most {most} queries run at once in all.")));
+    limits.extend(
+        policy
+            .max_running
+            .map(|most| format!("At most {} at once in all.", so_many(most, "query runs", "queries run"))),
+    );
     limits.extend(policy.adaptive.map(|rules| {
         format!("How many run on a cluster follows how long they take: {} at least, its slots at most.", rules.least)
     }));

@@ -9,6 +9,7 @@
 
 mod admission;
 mod meaning;
+mod query;
 mod reach;
 mod scaling;
 mod startable;
@@ -25,9 +26,12 @@ use serde_json::json;
 
 pub use super::Format;
 use super::{FAILED, USAGE};
+use crate::clock::Clock;
 use crate::config::{self, ConfigError, Typed};
 use crate::door::local::Wished;
-pub use meaning::{Meaning, QueryMeaning};
+pub use meaning::Meaning;
+use query::Question;
+pub use query::{QueryMeaning, ReadMeaning, ScanMeaning};
 
 /// Everything went well.
 pub const DONE: u8 = 0;
@@ -38,7 +42,7 @@ pub struct Check {
     /// The configuration; without one, what runs without one is shown
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Say only which class this query gets, and why
+    /// Say only what becomes of this query: its class, how much of time it reads, its priority and lane, and why
     #[arg(long, value_name = "SQL", alias = "sql", conflicts_with = "connect")]
     pub query: Option<String>,
     /// The user that the query comes from
@@ -59,6 +63,9 @@ pub struct Check {
     /// The priority that its session asks for
     #[arg(long, requires = "query", allow_negative_numbers = true)]
     pub priority: Option<i32>,
+    /// The value of its first parameter, $1; again for the second, and so on
+    #[arg(long = "parameter", value_name = "VALUE", requires = "query", allow_hyphen_values = true)]
+    pub parameters: Vec<String>,
     /// Find out whether clusters that are there already can be reached
     #[arg(long)]
     pub connect: bool,
@@ -81,7 +88,8 @@ pub fn run(check: &Check, out: &mut dyn Write, err: &mut dyn Write) -> io::Resul
         let client = check.client.unwrap_or_default();
         let origin = Origin { user: &check.user, database: &check.database, application: &check.application, client };
         let wished = Wished { class: check.class.clone(), priority: check.priority, ..Wished::default() };
-        let query = QueryMeaning::of(sql, origin, &wished, &settings.policy);
+        let (parameters, now) = (check.parameters.as_slice(), Clock::start().now());
+        let query = QueryMeaning::of(&Question { sql, parameters, origin, wished, now }, &settings);
         match check.format {
             Format::Text => text::write_query(&query, out)?,
             Format::Json => writeln!(out, "{:#}", json!(query))?,

@@ -6,6 +6,7 @@ use punctual_core::scale::Selector;
 
 use crate::config::scaling::{Numbers, hourly, is_scaled, numbers, per_hour};
 use crate::model::absent;
+use crate::print::counted;
 use crate::settings::{Cluster, Settings};
 
 /// What is said of it, a sentence each; nothing where no cluster is ever started or stopped.
@@ -37,8 +38,9 @@ pub(super) fn sentences(settings: &Settings) -> Vec<String> {
         |most| format!("as long as all of them awake cost at most ${} an hour", dollars(most)),
     );
     said.push(format!(
-        "There are at most {} clusters, the {kept} that {} there for good included, {budget}.",
-        most(settings),
+        "There {} at most {}, the {kept} that {} there for good included, {budget}.",
+        if most(settings) == 1 { "is" } else { "are" },
+        counted(most(settings), "cluster", "clusters"),
         if kept == 1 { "is" } else { "are" },
     ));
     said.push(format!(
@@ -103,8 +105,8 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     let Numbers { kept, .. } = numbers(clusters);
     if kept >= most(settings) {
         warnings.push(format!(
-            "nothing can ever be started: {kept} clusters are there for good, and there may be {} (`scaling.most`, \
-             `policy.max_clusters`)",
+            "nothing can ever be started: {} there for good, and there may be {} (`scaling.most`, `policy.max_clusters`)",
+            counted(kept, "cluster is", "clusters are"),
             most(settings)
         ));
     }

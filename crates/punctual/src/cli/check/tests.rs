@@ -10,6 +10,8 @@ use super::*;
 use crate::door::Problem;
 use crate::door::frames::{Severity, problem};
 
+mod asked;
+
 const FILE: &str = r#"
 [gateway]
 http = "off"
@@ -123,19 +125,19 @@ fn a_query_is_told_its_class_and_why() {
         The query is of class dashboards: rule 1 of the class matches: the application starts with "looker".
 
           It is late after 3 s. Its kind is select, its tables: sales.orders.
-          Its priority is 0, before any threshold.
+          Its priority is 0. No lane limits it.
           Its shape, d57521f71fbe3077: select sum ( price ) from sales . orders where day > ?
 
         The query is of class etl: rule 1 of the class matches: the statement is of kind "write".
 
           It is late after 1800 s. Its kind is write, its tables: none.
-          Its priority is 0, before any threshold.
+          Its priority is 0. No lane limits it.
           Its shape, 3e173426bcbf42d1: insert into t values ( ? )
 
         The query is of class default: no rule of any class matches.
 
           It is never late. Its kind is select, its tables: t.
-          Its priority is 0, before any threshold.
+          Its priority is 0. No lane limits it.
           Its shape, 145756426e3ef3ed: select a from t
 
         The query is of class control: it is what drivers and tools send on their own account.
@@ -146,7 +148,7 @@ fn a_query_is_told_its_class_and_why() {
         The query is of class asked_for: its comment names the class.
 
           It is late after 90 s. Its kind is select, its tables: t.
-          Its priority is 0, before any threshold.
+          Its priority is 0. No lane limits it.
           Its shape, 145756426e3ef3ed: select a from t
     "#]]
     .assert_eq(
@@ -188,7 +190,7 @@ fn a_query_is_told_what_its_client_its_tags_and_its_session_make_of_it() {
         "[lanes]\nstrategy = \"hilo\"\nmax_low_percent = 20\n[[class]]\nname = \"office\"\npriority_from = -5",
     );
     let (text, _) = printed(Some(&lanes), Check { client, ..query("select a from t /* punctual: priority=-2 */") });
-    assert!(text.contains("Its priority is -2, before any threshold. Its lane is low."), "{text}");
+    assert!(text.contains("Its priority is -2. Its lane is low."), "{text}");
     let text = told(query("select a from t /* punctual: class=control */"));
     assert!(text.contains("asks for class \"control\" in vain: Nobody can choose it"), "{text}");
 }
@@ -242,16 +244,21 @@ fn programs_get_the_same_as_json() {
     let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let keys: Vec<&String> = json.as_object().expect("an object").keys().collect();
     let expected = [
+        "adjustment",
         "because",
         "class",
         "fingerprint",
         "lane",
         "priority",
         "priority_asked",
+        "priority_before",
+        "scan",
         "shape",
         "slo_s",
         "statement",
         "tables",
+        "thresholds_predicted",
+        "thresholds_tripped",
         "warnings",
     ];
     assert_eq!((keys, &json["class"]), (expected.map(String::from).iter().collect(), &"default".into()));
@@ -439,7 +446,7 @@ fn scaling_that_can_never_start_anything_is_warned_of() {
     assert_eq!(
         warned("most = 1\n").as_deref(),
         Some(
-            "nothing can ever be started: 1 clusters are there for good, and there may be 1 (`scaling.most`, `policy.max_clusters`)"
+            "nothing can ever be started: 1 cluster is there for good, and there may be 1 (`scaling.most`, `policy.max_clusters`)"
         )
     );
     // $0.75 and $1.50.

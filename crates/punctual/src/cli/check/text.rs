@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use punctual_core::billing::dollars;
 
-use super::meaning::{ClassMeaning, ClusterMeaning, Meaning, QueryMeaning, Reached};
+use super::meaning::{ClassMeaning, ClusterMeaning, Meaning, Reached};
+use super::query::{QueryMeaning, ReadMeaning, ScanMeaning};
 
 /// Writes all of it.
 pub(super) fn write(meaning: &Meaning, out: &mut dyn Write) -> io::Result<()> {
@@ -105,6 +106,9 @@ pub(super) fn write_query(query: &QueryMeaning, out: &mut dyn Write) -> io::Resu
     let tables = if query.tables.is_empty() { "none".to_owned() } else { query.tables.join(", ") };
     writeln!(out, "The query is of class {}: {}.\n", query.class, query.because)?;
     writeln!(out, "  It is {late}. Its kind is {}, its tables: {tables}.", query.statement)?;
+    if let Some(scan) = &query.scan {
+        write_scan(scan, out)?;
+    }
     if query.class != "control" {
         writeln!(out, "  {}", admission_text(query))?;
     }
@@ -112,15 +116,64 @@ pub(super) fn write_query(query: &QueryMeaning, out: &mut dyn Write) -> io::Resu
     write_list("Warnings", &query.warnings, out)
 }
 
+/// How much of time it reads, of what, and why not less.
+fn write_scan(scan: &ScanMeaning, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "  {}", scan.sentence)?;
+    scan.reads.iter().try_for_each(|read| writeln!(out, "    {}", read_text(read)))?;
+    scan.because.iter().try_for_each(|why| writeln!(out, "    Unbounded: {why}."))
+}
+
+/// Ranges of a table that are shown.
+const RANGES_SHOWN: usize = 4;
+
+fn read_text(ReadMeaning { table, column, ranges }: &ReadMeaning) -> String {
+    let of = match (table, column) {
+        (Some(table), Some(column)) => format!("Of {table}, by {column}"),
+        _ => "Of one of several tables".to_owned(),
+    };
+    let range = |range: &(Option<String>, Option<String>)| match range {
+        (Some(from), Some(to)) => format!("from {from} until {to}"),
+        (Some(from), None) => format!("from {from} on"),
+        (None, Some(to)) => format!("all until {to}"),
+        (None, None) => "all".to_owned(),
+    };
+    let mut shown: Vec<String> = ranges.iter().take(RANGES_SHOWN).map(range).collect();
+    if ranges.len() > RANGES_SHOWN {
+        shown.push(format!("and {} more", ranges.len() - RANGES_SHOWN));
+    }
+    format!("{of}: {}.", if shown.is_empty() { "nothing".to_owned() } else { shown.join("; ") })
+}
+
 /// What it brings to its admission.
 fn admission_text(query: &QueryMeaning) -> String {
-    let QueryMeaning { priority, priority_asked, lane, .. } = query;
-    let asked = match priority_asked {
-        Some(asked) if asked != priority => format!(" (it asks for {asked}, which its class does not allow)"),
+    let QueryMeaning { priority, priority_before: before, priority_asked, adjustment, lane, .. } = query;
+    let keys = |keys: &[&str], and: &str| {
+        let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+        match keys.split_last() {
+            Some((last, before @ [_, ..])) => format!("{} {and} {last}", before.join(", ")),
+            _ => keys.concat(),
+        }
+    };
+    let mut text = format!("Its priority is {priority}");
+    match query.thresholds_tripped.as_slice() {
+        [] => {}
+        tripped => {
+            let (trip, what) = (if tripped.len() == 1 { "trips" } else { "trip" }, adjustment.unsigned_abs());
+            let way = if *adjustment < 0 { format!("adds {what} to") } else { format!("takes {what} off") };
+            text += &format!(": {} {trip}, which {way} {before}", keys(tripped, "and"));
+        }
+    }
+    text += &match priority_asked {
+        Some(asked) if asked != before => format!(" (it asks for {asked}, which its class does not allow)"),
         _ => String::new(),
     };
-    let lane = lane.as_ref().map_or_else(String::new, |lane| format!(" Its lane is {lane}."));
-    format!("Its priority is {priority}{asked}, before any threshold.{lane}")
+    if !query.thresholds_predicted.is_empty() && query.thresholds_tripped.is_empty() {
+        text += &format!(", unless {} trips when it comes", keys(&query.thresholds_predicted, "or"));
+    }
+    match lane {
+        Some(lane) => format!("{text}. Its lane is {lane}."),
+        None => format!("{text}. No lane limits it."),
+    }
 }
 
 fn reached_text(reached: &Reached) -> String {

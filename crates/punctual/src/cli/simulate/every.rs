@@ -10,7 +10,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use punctual_core::class::Class;
 use punctual_sim::rehearsal::{Rehearsal, Rehearsed};
 
 use super::found::Run;
@@ -25,7 +24,6 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Every<'a> {
     pub(super) load: &'a Load,
     pub(super) cut: Cut,
-    pub(super) classes: &'a [Class],
     /// One for each policy; each seed puts its own into it.
     pub(super) policies: &'a [Rehearsal],
     /// The first one's, and how many.
@@ -96,7 +94,7 @@ impl Every<'_> {
         })?;
         ended.fetch_add(arrivals.len() - last, Ordering::Relaxed);
         let change = self.record.map(|record| record.change(&arrivals, &rehearsed));
-        let run = Run::of(&rehearsed, self.classes, change);
+        let run = Run::of(&rehearsed, &self.policies[policy].policy, change);
         let kept = (self.kept.first_seeds && seed == 0) || (self.kept.first_policy && policy == 0);
         Some((run, kept.then_some(rehearsed)))
     }

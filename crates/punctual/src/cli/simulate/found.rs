@@ -3,10 +3,10 @@
 //! Policies meet the same arrivals and the same luck, so the difference between two is taken seed by seed: its interval is
 //! much narrower than those of the two figures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_core::class::Class;
 use punctual_core::math;
+use punctual_core::policy::Policy;
 use punctual_core::query::{Ended, Status};
 use punctual_core::time::Time;
 use punctual_sim::rehearsal::{Foresight, Rehearsed};
@@ -58,7 +58,10 @@ pub(super) struct OfPolicy {
     pub(super) lost_clusters: Figure,
     /// Queries by how they ended, in the mean over seeds.
     pub(super) ended: BTreeMap<&'static str, f64>,
-    pub(super) classes: BTreeMap<String, OfClass>,
+    pub(super) classes: BTreeMap<String, OfQueries>,
+    /// By the lane that they were admitted to, where there are lanes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) lanes: BTreeMap<String, OfQueries>,
     /// How what was predicted at placement turned out, in the mean over seeds.
     pub(super) predictions: Option<Predictions>,
     /// Less that of the first policy, seed by seed.
@@ -72,7 +75,7 @@ pub(super) struct OfPolicy {
 }
 
 #[derive(Serialize)]
-pub(super) struct OfClass {
+pub(super) struct OfQueries {
     pub(super) queries: f64,
     pub(super) violation_rate: Option<Figure>,
     pub(super) latency_s: Option<Latency>,
@@ -119,6 +122,7 @@ pub(super) struct Run {
     queries: usize,
     all: Share,
     classes: BTreeMap<String, Share>,
+    lanes: BTreeMap<String, Share>,
     ended: [usize; Status::ALL.len()],
     cost: f64,
     hours: [f64; 2],
@@ -139,12 +143,16 @@ struct Share {
 }
 
 impl Run {
-    pub(super) fn of(rehearsed: &Rehearsed, classes: &[Class], change: Option<Change>) -> Run {
-        let mut by_class: BTreeMap<String, Vec<&Ended>> = BTreeMap::new();
+    pub(super) fn of(rehearsed: &Rehearsed, policy: &Policy, change: Option<Change>) -> Run {
+        let (mut by_class, mut by_lane): (ByName<'_>, ByName<'_>) = Default::default();
+        let laned = policy.lanes.ids().nth(1).is_some();
         let mut ways = [0; Status::ALL.len()];
         for ended in &rehearsed.ended {
-            let class = classes.get(ended.query.class.0 as usize).map_or("?", |class| &class.name);
+            let class = policy.classes.get(ended.query.class.0 as usize).map_or("?", |class| &class.name);
             by_class.entry(class.to_owned()).or_default().push(ended);
+            if laned {
+                by_lane.entry(policy.lanes.name(ended.lane).to_owned()).or_default().push(ended);
+            }
             ways[ended.status as usize] += 1;
         }
         let told = rehearsed.scaled.iter().take(TOLD).map(|scaled| Decided {
@@ -156,7 +164,8 @@ impl Run {
         Run {
             queries: rehearsed.ended.len(),
             all: Share::of(rehearsed.ended.iter()),
-            classes: by_class.into_iter().map(|(name, of)| (name, Share::of(of.into_iter()))).collect(),
+            classes: shares(by_class),
+            lanes: shares(by_lane),
             ended: ways,
             cost: rehearsed.outcome.cost,
             hours: rehearsed.hours(),
@@ -167,6 +176,12 @@ impl Run {
             change,
         }
     }
+}
+
+type ByName<'a> = BTreeMap<String, Vec<&'a Ended>>;
+
+fn shares(of: ByName<'_>) -> BTreeMap<String, Share> {
+    of.into_iter().map(|(name, of)| (name, Share::of(of.into_iter()))).collect()
 }
 
 impl Share {
@@ -210,12 +225,6 @@ impl OfPolicy {
     fn of(policy: String, runs: &[Run], against_first: Option<Against>) -> OfPolicy {
         let each = |value: &dyn Fn(&Run) -> f64| Figure::sure(&runs.iter().map(value).collect::<Vec<_>>());
         let all: Vec<Option<&Share>> = runs.iter().map(|run| Some(&run.all)).collect();
-        let names: std::collections::BTreeSet<&String> = runs.iter().flat_map(|run| run.classes.keys()).collect();
-        let of_class = |name: &String| {
-            let shares: Vec<Option<&Share>> = runs.iter().map(|run| run.classes.get(name)).collect();
-            let queries = shares.iter().flatten().map(|share| share.queries as f64).sum::<f64>() / runs.len() as f64;
-            OfClass { queries, violation_rate: rate(&shares), latency_s: latency(&shares) }
-        };
         let ways = Status::ALL.into_iter().map(|way| (way.name(), each(&|run| run.ended[way as usize] as f64).mean));
         OfPolicy {
             policy,
@@ -229,13 +238,25 @@ impl OfPolicy {
             failed_starts: each(&|run| run.losses[0] as f64),
             lost_clusters: each(&|run| run.losses[1] as f64),
             ended: ways.filter(|(_, count)| *count > 0.0).collect(),
-            classes: names.into_iter().map(|name| (name.clone(), of_class(name))).collect(),
+            classes: by_name(runs, |run| &run.classes),
+            lanes: by_name(runs, |run| &run.lanes),
             predictions: Predictions::of(runs),
             against_first,
             shadow: Shadow::of(&runs.iter().filter_map(|run| run.change.as_ref()).collect::<Vec<_>>()),
             scaling: runs.first().map(|run| run.scaling.clone()).unwrap_or_default(),
         }
     }
+}
+
+/// What came of queries by name, over seeds.
+fn by_name(runs: &[Run], of: fn(&Run) -> &BTreeMap<String, Share>) -> BTreeMap<String, OfQueries> {
+    let names: BTreeSet<&String> = runs.iter().flat_map(|run| of(run).keys()).collect();
+    let each = |name: &String| {
+        let shares: Vec<Option<&Share>> = runs.iter().map(|run| of(run).get(name)).collect();
+        let queries = shares.iter().flatten().map(|share| share.queries as f64).sum::<f64>() / runs.len() as f64;
+        OfQueries { queries, violation_rate: rate(&shares), latency_s: latency(&shares) }
+    };
+    names.into_iter().map(|name| (name.clone(), each(name))).collect()
 }
 
 fn rate(shares: &[Option<&Share>]) -> Option<Figure> {
@@ -291,10 +312,10 @@ mod tests {
 
     fn run(rate: Option<f64>, cost: f64) -> Run {
         let share = || Share { queries: 100, violation_rate: rate, latency: Some([cost; 5]) };
-        let classes = [("bi".to_owned(), share())].into();
+        let (classes, lanes) = ([("bi".to_owned(), share())].into(), BTreeMap::new());
         let (ended, hours, actions, losses) = ([100, 0, 0, 0, 0], [2.0, 32.0], [1, 0], [0, 0]);
         let (all, foresight, scaling, change) = (share(), None, Vec::new(), None);
-        Run { queries: 100, all, classes, ended, cost, hours, actions, losses, foresight, scaling, change }
+        Run { queries: 100, all, classes, lanes, ended, cost, hours, actions, losses, foresight, scaling, change }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!   --clusters, --config ─▶ fleet ─┘   (the live dispatcher)
 //! ```
 
+mod claims;
 mod every;
 mod found;
 mod load;
@@ -30,6 +31,7 @@ use punctual_core::policy::Policy;
 use punctual_core::predict::model::Model;
 use punctual_core::route::Routing;
 use punctual_core::scale::{Scaling, Selector};
+use punctual_core::scan::TimeTable;
 use punctual_core::time::{Span, Time};
 use punctual_sim::rehearsal::{Rehearsal, Rehearsed, Troubles};
 use punctual_sim::world::compute::Make;
@@ -158,7 +160,7 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     too_many(&load, cut, flags.seed);
     let (load, seeds) = (&load, (flags.seed, flags.seeds));
     let kept = Kept { first_seeds: flags.html.is_some(), first_policy: flags.record.is_some() };
-    let every = Every { load, cut, classes: &classes, policies: &policies, seeds, kept, record: record.as_ref() };
+    let every = Every { load, cut, policies: &policies, seeds, kept, record: record.as_ref() };
     let stop = Arc::new(AtomicBool::new(false));
     let _listening = super::stop_on_interrupt(&stop)?;
     let threads = flags.threads.map_or_else(every::cores, usize::from);
@@ -188,7 +190,7 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
         let of_first = whole.first().into_iter().flatten().zip(flags.seed..);
         let runs: Vec<_> =
             of_first.filter_map(|(run, seed)| run.as_ref().map(|run| (seed, run, load.arrivals(seed, cut)))).collect();
-        record::write(path, &runs, &classes)?;
+        record::write(path, &runs, &policies[0].policy)?;
     }
     match flags.format {
         Format::Text => print::line(&found)?,
@@ -213,16 +215,20 @@ struct Ground {
     configured: bool,
     fleet: Vec<Spec>,
     model: Option<Arc<Model>>,
+    /// The configuration's tables with a column of time.
+    tables: Vec<TimeTable>,
 }
 
 impl Ground {
     fn of(flags: &Flags) -> Result<Ground, Stop> {
         let model = flags.model.as_ref().map(|path| file::read(path)).transpose().map_err(Stop::failed)?;
         let model = model.map(|(model, _)| Arc::new(model));
+        let mut tables = Vec::new();
         let (mut policy, fleet) = match &flags.config {
             Some(path) => {
                 let settings = config::read(Some(path), Typed::default())
                     .map_err(|why| Stop::usage(format_args!("the configuration cannot be used:\n{why}")))?;
+                tables = settings.time_tables;
                 let initial = |cluster: &crate::settings::Cluster| {
                     std::iter::repeat_n(cluster.spec.clone(), cluster.initial as usize)
                 };
@@ -260,7 +266,7 @@ impl Ground {
         if fleet.is_empty() && policy.scaling.offers.is_empty() {
             return Err(Stop::usage("there is no cluster at the start, and none that may be started"));
         }
-        Ok(Ground { policy, configured: flags.config.is_some(), fleet, model })
+        Ok(Ground { policy, configured: flags.config.is_some(), fleet, model, tables })
     }
 
     /// The policies, the first one first, each once.
@@ -328,6 +334,8 @@ impl Ground {
             target: flags.slo,
             model: self.model.as_deref(),
             sizes: &sizes,
+            configured: self.configured,
+            tables: &self.tables,
         };
         let trace = trace::read(&wanted, self.policy.classes.clone())?;
         if trace.left_out > 0 {

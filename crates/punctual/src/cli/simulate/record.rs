@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use punctual_core::class::Class;
+use punctual_core::policy::Policy;
 use punctual_core::query::Ended;
 use punctual_sim::rehearsal::Rehearsed;
 use punctual_sim::workload::Arrival;
@@ -15,10 +15,10 @@ use crate::cli::Stop;
 use crate::history::{Bulk, Row};
 
 /// Writes runs, each with its seed and what came in it.
-pub(super) fn write(path: &Path, runs: &[(u64, &Rehearsed, Vec<Arrival>)], classes: &[Class]) -> Result<usize, Stop> {
+pub(super) fn write(path: &Path, runs: &[(u64, &Rehearsed, Vec<Arrival>)], policy: &Policy) -> Result<usize, Stop> {
     let mut rows: Vec<Row> = Vec::new();
     for (seed, rehearsed, arrivals) in runs {
-        rows.extend(rehearsed.ended.iter().map(|ended| row(*seed, ended, rehearsed, arrivals, classes)));
+        rows.extend(rehearsed.ended.iter().map(|ended| row(*seed, ended, rehearsed, arrivals, policy)));
     }
     rows.sort_by_key(|row| row.ended);
     let mut bulk = Bulk::begin(path, false).map_err(Stop::failed)?;
@@ -28,7 +28,7 @@ pub(super) fn write(path: &Path, runs: &[(u64, &Rehearsed, Vec<Arrival>)], class
     bulk.commit().map_err(Stop::failed)
 }
 
-fn row(seed: u64, ended: &Ended, rehearsed: &Rehearsed, arrivals: &[Arrival], classes: &[Class]) -> Row {
+fn row(seed: u64, ended: &Ended, rehearsed: &Rehearsed, arrivals: &[Arrival], policy: &Policy) -> Row {
     // Queries are numbered from one as they are sent.
     let number = (ended.query.id.0 & ((1 << 48) - 1)) as usize;
     let traits = arrivals.get(number.wrapping_sub(1)).map(|arrival| arrival.ask.traits());
@@ -39,7 +39,8 @@ fn row(seed: u64, ended: &Ended, rehearsed: &Rehearsed, arrivals: &[Arrival], cl
     let cluster: Option<Arc<str>> = ended.cluster.map(|(cluster, _)| format!("seed{seed}-{}", name(cluster)).into());
     Row {
         cluster,
-        class: classes.get(ended.query.class.0 as usize).map(|class| class.name.as_str().into()),
+        lane: Some(policy.lanes.name(ended.lane).into()),
+        class: policy.classes.get(ended.query.class.0 as usize).map(|class| class.name.as_str().into()),
         text_hash: traits.as_ref().map(|traits| traits.text),
         features: traits.map(|traits| traits.features.to_vec()),
         ..Row::anonymous(ended)

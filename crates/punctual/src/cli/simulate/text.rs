@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::found::{Decided, Found, OfPolicy};
+use super::found::{Decided, Found, OfPolicy, OfQueries};
 use super::shadow::Shadow;
 use crate::figure::Figure;
+use crate::print;
 
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,12 +87,9 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
     if of.lost_clusters.mean > 0.0 {
         lines.push(format!("{:.1} clusters were lost", of.lost_clusters.mean));
     }
-    if of.classes.len() > 1 {
-        for (class, of) in &of.classes {
-            let late = of.violation_rate.map_or("no SLO".to_owned(), |rate| format!("late {} %", said(rate, 100.0)));
-            let p90 = of.latency_s.map_or(String::new(), |of| format!(", p90 {:.2} s", of.p90.mean));
-            lines.push(format!("class {class}: {:.0} queries, {late}{p90}", of.queries));
-        }
+    for (kind, all) in [("class", &of.classes), ("lane", &of.lanes)] {
+        let several = all.len() > 1 || kind == "lane";
+        lines.extend(all.iter().filter(|_| several).map(|(name, of)| format!("{kind} {name}: {}", came_of(of))));
     }
     if let Some(of) = of.predictions {
         lines.push(format!(
@@ -116,6 +114,12 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
         writeln!(f, "{:indent$}{line}", "", indent = 4.min(width))?;
     }
     Ok(())
+}
+
+fn came_of(of: &OfQueries) -> String {
+    let late = of.violation_rate.map_or("no SLO".to_owned(), |rate| format!("late {} %", said(rate, 100.0)));
+    let p90 = of.latency_s.map_or(String::new(), |of| format!(", p90 {:.2} s", of.p90.mean));
+    format!("{}, {late}{p90}", print::counted(of.queries.round() as u64, "query", "queries"))
 }
 
 /// Decisions about the fleet.

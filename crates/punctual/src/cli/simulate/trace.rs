@@ -10,18 +10,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
+use punctual_core::admit::claim::Claim;
 use punctual_core::class::{self, Class, DEFAULT};
 use punctual_core::fingerprint::Fingerprint;
 use punctual_core::id::{ClassId, QueryId, Units};
 use punctual_core::math;
 use punctual_core::predict::model::Model;
 use punctual_core::query::{Status, Traits, violated};
+use punctual_core::scan::TimeTable;
 use punctual_core::time::{Span, Time};
 use punctual_learn::observation::{Observation, isolated};
 use punctual_sim::workload::{Recorded, Remembered};
 use punctual_sim::world::warehouse::Table;
 use serde::Serialize;
 
+use super::claims::Claims;
 use super::shadow::{Ran, UNNAMED, Was};
 use super::typed::Target;
 use crate::cli::Stop;
@@ -51,6 +54,10 @@ pub(super) struct Wanted<'a> {
     pub(super) model: Option<&'a Model>,
     /// The sizes that there may be.
     pub(super) sizes: &'a [Units],
+    /// True if the classes are those of a configuration.
+    pub(super) configured: bool,
+    /// The configuration's tables with a column of time.
+    pub(super) tables: &'a [TimeTable],
 }
 
 /// A history that has been read.
@@ -85,6 +92,9 @@ struct Kept {
     status: Option<Status>,
     class: Option<Arc<str>>,
     slo: Option<Span>,
+    /// Its class by the configuration.
+    found: Option<ClassId>,
+    claim: Claim,
 }
 
 /// Where and when queries of a history ran, as many of them as would be read.
@@ -115,6 +125,7 @@ fn is_wanted(only: &[Pattern], row: &Row) -> bool {
 pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, Stop> {
     let (mut seen, mut kept, mut unreadable, mut left_out) = (Seen::default(), Vec::new(), 0u64, 0u64);
     let mut sizeless = 0u64;
+    let mut claims = Claims::new(wanted.configured.then_some(&classes), wanted.tables);
     for row in history::read(wanted.history).map_err(Stop::failed)? {
         let row = match row {
             Ok(row) => row,
@@ -138,8 +149,9 @@ pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, St
         seen.push(&row);
         if seen.len() > before {
             sizeless += u64::from(row.cluster_size.is_none());
+            let (found, claim) = claims.of(&row);
             let Row { query_id: id, cluster, arrival, ended, status, class, slo, .. } = row;
-            kept.push(Kept { id, cluster, arrival, ended, status, class, slo });
+            kept.push(Kept { id, cluster, arrival, ended, status, class, slo, found, claim });
         }
     }
     if unreadable > 3 {
@@ -149,6 +161,12 @@ pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, St
         print::aside(format_args!(
             "punctual: {sizeless} queries do not say how large their cluster was: it counts as size 1, and twice the size \
              is half the time; --clusters 1,1 are as large as it was"
+        ));
+    }
+    if claims.unknown() > 0 {
+        print::aside(format_args!(
+            "punctual: of {} the history does not say how much of time was read: no threshold of that trips for them",
+            print::counted(claims.unknown(), "query", "queries")
         ));
     }
     let observations = seen.split(&Split::None, Fold { number: 0, seed: 0 }).map_err(Stop::failed)?;
@@ -184,7 +202,7 @@ fn traced(wanted: &Wanted<'_>, classes: Vec<Class>, kept: Vec<Kept>, seen: &[Obs
     };
     let (mut late, mut counted, mut latencies) = (0u64, 0u64, Vec::new());
     for (row, seen) in &rows {
-        let class = class_of(&mut trace.classes, row.class.as_deref());
+        let class = row.found.unwrap_or_else(|| class_of(&mut trace.classes, row.class.as_deref()));
         let (recorded, noise) = alone.of_query(seen, wanted.sizes);
         let own = || row.slo.or(trace.classes.get(class.0 as usize).and_then(|class| class.slo));
         let slo = match wanted.target {
@@ -212,7 +230,8 @@ fn traced(wanted: &Wanted<'_>, classes: Vec<Class>, kept: Vec<Kept>, seen: &[Obs
             late: missed,
         });
         let at = since_first(row.arrival);
-        trace.queries.push(Remembered { at, class, slo, fingerprint: seen.shape, recorded, noise });
+        let (claim, fingerprint) = (row.claim, seen.shape);
+        trace.queries.push(Remembered { at, class, slo, claim, fingerprint, recorded, noise });
     }
     latencies.sort_by(f64::total_cmp);
     let latency_s = math::nearest_ranks(&latencies, [0.5, 0.9, 0.95, 0.99]);
@@ -289,7 +308,8 @@ mod tests {
     use super::*;
 
     fn wanted<'a>(history: &'a Path, target: Option<Target>) -> Wanted<'a> {
-        Wanted { history, only: &[], length: None, most: MOST, target, model: None, sizes: &[Units(8)] }
+        let (only, length, model, sizes, tables) = (&[][..], None, None, &[Units(8)][..], &[][..]);
+        Wanted { history, only, length, most: MOST, target, model, sizes, configured: false, tables }
     }
 
     /// Queries of one shape on size 8, from and to in seconds.
@@ -304,7 +324,8 @@ mod tests {
             row.cluster = Some("a".into());
             seen.push(&row);
             let Row { query_id: id, cluster, arrival, ended, status, class, slo, .. } = row;
-            kept.push(Kept { id, cluster, arrival, ended, status, class, slo });
+            let (found, claim) = (None, Claim::default());
+            kept.push(Kept { id, cluster, arrival, ended, status, class, slo, found, claim });
         }
         let observations = seen.split(&Split::None, Fold { number: 0, seed: 0 }).unwrap();
         traced(&wanted(Path::new("h"), target), Class::built_in(), kept, &observations, 0)

@@ -3,6 +3,7 @@
 use std::fs;
 
 use punctual_core::fingerprint::Fingerprint;
+use punctual_core::query::Status;
 
 use super::*;
 use crate::record::logged::logged;
@@ -75,6 +76,45 @@ fn a_disk_that_has_room_again_is_said_once_with_what_was_lost_meanwhile() {
     });
     assert!(said.contains("INFO") && said.contains("history is written again"), "{said}");
     assert!(said.contains("lost=7") && said.lines().count() == 1, "{said}");
+}
+
+/// The log of an hour as version 1 wrote it, with one row.
+fn log_of_version_1() -> Vec<u8> {
+    let hex = "01078092f40101a09ffa01c096b1020104626c75650108010764656661756c74000103616461010473686f7001026269cdd70200010a73656c\
+               65637420312f30000180897a00000001010132323031320105013c";
+    let payload: Vec<u8> =
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+    let mut log = frame::Format { version: 1, ..log::FORMAT }.header().to_vec();
+    assert!(frame::append(&mut log, &payload));
+    log
+}
+
+#[test]
+fn a_log_of_version_1_is_read_and_rolled_up_and_nothing_is_appended_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = log_of_version_1();
+    let path = dir.path().join("history-1970-01-01T00.log");
+    fs::write(&path, &whole).unwrap();
+    let read = |path: &Path| super::super::read(path).unwrap().map(Result::unwrap).collect::<Vec<Row>>();
+    let old = read(dir.path()).remove(0);
+    assert_eq!((old.user.as_deref(), old.status, old.bytes), (Some("ada"), Some(Status::Failed), Some(60)));
+    assert_eq!((old.priority, old.priority_asked, old.scan), (None, None, None));
+    let (mut shelf, _) = shelf(dir.path());
+    shelf.put(&row(1));
+    shelf.write(true);
+    assert_eq!(fs::read(&path).unwrap(), whole);
+    assert_eq!(read(dir.path()), [old.clone(), row(1)]);
+    shelf.roll_all();
+    assert_eq!(hours::parts(dir.path()).unwrap().values().filter(|files| files.parquet.is_some()).count(), 2);
+    assert_eq!(read(dir.path()), [old.clone(), row(1)]);
+
+    // What is good of a damaged one is kept in its version.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("history-1970-01-01T00.log");
+    fs::write(&path, [&whole[..], &[7; 40], &whole[frame::HEADER..]].concat()).unwrap();
+    let (mended, _) = log::mend(dir.path(), Part { hour: Hour::of(Time::ZERO), number: 0 }).unwrap();
+    assert_eq!(mended, log::Mended::Usable { good: fs::metadata(&path).unwrap().len(), old: true });
+    assert_eq!(read(&path), [old.clone(), old]);
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn an_ended_query_becomes_a_row_with_the_hash_of_its_text() {
     let writer = fixture.start();
     let (ended, about) = an_end(7, Time::from_micros(T14 + 5));
     let (cluster, class) = (Arc::from("blue"), Arc::from("default"));
-    let names = Names { cluster: Some(&cluster), class: &class };
+    let names = Names { cluster: Some(&cluster), class: &class, lane: None };
     assert!(writer.recorder().ended(&ended, &about, names));
     drop(writer);
     let rows = fixture.rows();
