@@ -15,19 +15,19 @@ use punctual::settings::{Address, Endpoint};
 const HOW_TO_GET_IT: &str = "these tests need a Postgres server: apt-get install -y postgresql";
 
 /// A Postgres that runs.
-pub struct Postgres {
+pub(crate) struct Postgres {
     dir: PathBuf,
 }
 
 impl Postgres {
     /// The one of this process.
-    pub fn shared() -> &'static Postgres {
+    pub(crate) fn shared() -> &'static Postgres {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
         SHARED.get_or_init(Postgres::start)
     }
 
     /// Where it listens; anyone may come in as themselves.
-    pub fn endpoint(&self) -> Endpoint {
+    pub(crate) fn endpoint(&self) -> Endpoint {
         let address = Address::Unix(self.dir.join(".s.PGSQL.5432"));
         Endpoint { address, user: None, password: None, database: None }
     }
