@@ -132,3 +132,25 @@ async fn with_a_model_it_is_told_what_is_expected_and_what_it_would_do_to_slos_a
     assert!(message.ends_with(" runs on cluster large: fewest SLO violations"), "{message}");
     assert!(detail.contains("250ms alone. +0.00 SLO violations, $0.0500 more."), "{detail}");
 }
+
+#[test]
+fn a_dry_run_says_what_of_time_is_read_and_in_which_lane_that_is() {
+    let rules = "[lanes]\nstrategy = \"hilo\"\nmax_low_percent = 25\n\
+                 [[table]]\nname = \"events\"\ntime_column = \"ts\"\nsegment = \"1d\"\nto = \"now\"\n\
+                 [[class]]\nname = \"default\"\nperiod_threshold = \"7d\"\n";
+    let served = Served::start(&format!("{rules}{SIMULATED}"));
+    served.wait_ready();
+    let told = |sql: &str| {
+        let told = explained(&served, &json!({ "sql": sql }));
+        (told["lane"].clone(), told["priority"].clone(), told["scan"].clone())
+    };
+    let (lane, priority, scan) = told("SELECT count(*) FROM events WHERE ts >= now() - interval '30 days'");
+    assert_eq!((lane, priority, &scan["reach_s"]), ("low".into(), (-5).into(), &2_592_000.0.into()));
+    assert_eq!((&scan["segments"], &scan["unbounded"]), (&31.into(), &json!([])));
+    let (lane, priority, scan) = told("SELECT count(*) FROM events");
+    assert_eq!((lane, priority, &scan["reach_s"]), ("low".into(), (-5).into(), &Value::Null));
+    assert_eq!(scan["unbounded"], json!(["reach", "duration", "segments", "segment_range"]));
+    let (lane, priority, scan) = told("SELECT count(*) FROM events WHERE ts >= now() - interval '1 day'");
+    assert_eq!((lane, priority, &scan["reach_s"]), ("default".into(), 0.into(), &86_400.0.into()));
+    assert_eq!(told("SELECT count(*) FROM t"), ("default".into(), 0.into(), Value::Null));
+}

@@ -29,3 +29,25 @@ pub struct Scan {
     /// Time that these cover; None where tables say nothing of theirs.
     pub segment_range: Option<Span>,
 }
+
+impl Scan {
+    /// The names of what has no bound.
+    pub fn unbounded(&self) -> impl Iterator<Item = &'static str> {
+        let names = [
+            ("reach", self.reach.is_none()),
+            ("duration", self.duration.is_none()),
+            ("segments", self.segments == Some(u32::MAX)),
+            ("segment_range", self.segment_range == Some(Span::MAX)),
+        ];
+        names.into_iter().filter_map(|(name, is_unbounded)| is_unbounded.then_some(name))
+    }
+
+    /// The same scan, where what has no bound and what is not known are nothing.
+    pub fn bounded(self) -> Scan {
+        Scan {
+            segments: self.segments.filter(|segments| *segments != u32::MAX),
+            segment_range: self.segment_range.filter(|range| *range != Span::MAX),
+            ..self
+        }
+    }
+}

@@ -17,6 +17,10 @@ pub struct Considered {
     pub verdict: Verdict,
     /// The names of the clusters that would be started because of it.
     pub starts: Vec<String>,
+    /// Its priority.
+    pub priority: i32,
+    /// The name of its lane.
+    pub lane: String,
 }
 
 /// What would be said to a query.
@@ -41,6 +45,8 @@ impl Dispatcher {
         (self.decisions, self.scaler.window.arrivals) = kept;
         copy.policy.decisions_kept = 1_000;
         let mut commands = Vec::new();
+        let admission = copy.admission(&query);
+        let (priority, lane) = (admission.priority, copy.policy.lanes.name(admission.lane).to_owned());
         copy.handle(now, Event::Arrived(query), &mut commands);
         let starts = commands.iter().filter_map(|command| match command {
             Command::Start { spec, .. } => Some(spec.name.clone()),
@@ -60,7 +66,7 @@ impl Dispatcher {
                 Verdict::Wait(copy.queued(id).unwrap_or(unknown))
             }
         };
-        Considered { verdict, starts }
+        Considered { verdict, starts, priority, lane }
     }
 
     /// The decision about a query, if it is still kept.
@@ -116,7 +122,8 @@ mod tests {
             }
             let told = considers(&mut bench, 9);
             let queued = Queued { because: WaitsFor::Cluster, ahead: 0, expected: None };
-            assert_eq!(told, Considered { verdict: Verdict::Wait(queued), starts: Vec::new() });
+            let lane = "default".to_owned();
+            assert_eq!(told, Considered { verdict: Verdict::Wait(queued), starts: Vec::new(), priority: 0, lane });
             bench.does(Event::Arrived(query(9)));
             assert_eq!(considers(&mut bench, 10).verdict, Verdict::Wait(Queued { ahead: 1, ..queued }));
         }

@@ -11,8 +11,9 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use punctual_core::admit::claim::Scan;
 use punctual_core::class::{Client, Origin};
-use punctual_core::dispatcher::{Decision, Queued, Verdict};
+use punctual_core::dispatcher::{Considered, Decision, Queued, Verdict};
 use punctual_core::query::Predicted;
 use punctual_core::tag::parse_span;
 use punctual_core::time::Span;
@@ -99,16 +100,30 @@ fn imagine(shared: &Shared, body: &[u8]) -> Result<Imagined, String> {
 fn about(imagined: &Imagined) -> Map<String, Value> {
     let statement = &imagined.reading.statement;
     let slo = imagined.query.as_ref().and_then(|query| query.slo);
-    let asks = imagined.query.as_ref().and_then(|query| query.claim.priority);
+    let claim = imagined.query.as_ref().map(|query| query.claim);
+    let asks = claim.and_then(|claim| claim.priority);
     let pairs = [
         ("class", imagined.class.as_str().into()),
         ("class_why", imagined.because.as_str().into()),
         ("slo_s", slo.map(Span::secs_f64).into()),
         ("priority_asked", asks.into()),
+        ("scan", claim.and_then(|claim| claim.scan).map_or(Value::Null, scan)),
         ("statement", statement.kind.name().into()),
         ("fingerprint", statement.fingerprint.to_string().into()),
     ];
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// How much of time it reads: what is unbounded is null, and named.
+fn scan(scan: Scan) -> Value {
+    let Scan { reach, duration, segments, segment_range } = scan.bounded();
+    json!({
+        "reach_s": reach.map(Span::secs_f64),
+        "duration_s": duration.map(Span::secs_f64),
+        "segments": segments,
+        "segment_range_s": segment_range.map(Span::secs_f64),
+        "unbounded": scan.unbounded().collect::<Vec<_>>(),
+    })
 }
 
 fn verdict(explained: &Explained) -> Map<String, Value> {
@@ -126,7 +141,10 @@ fn verdict(explained: &Explained) -> Map<String, Value> {
         }
     };
     let mut told = if let Value::Object(told) = told { told } else { Map::new() };
-    told.insert("starts".to_owned(), json!(explained.considered.starts));
+    let Considered { starts, priority, lane, .. } = &explained.considered;
+    for (key, value) in [("starts", json!(starts)), ("priority", json!(priority)), ("lane", json!(lane))] {
+        told.insert(key.to_owned(), value);
+    }
     told
 }
 

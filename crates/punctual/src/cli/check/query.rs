@@ -164,21 +164,14 @@ fn predicted(terms: &Terms) -> Vec<&'static str> {
 }
 
 fn scan_meaning(evidence: &Evidence, tables: &[TimeTable]) -> ScanMeaning {
-    let Scan { reach, duration, segments, segment_range } = evidence.scan;
-    let (any_segments, any_range) = (segments != Some(u32::MAX), segment_range != Some(Span::MAX));
-    let unbounded = [
-        reach.is_none().then_some("reach"),
-        duration.is_none().then_some("duration"),
-        (!any_segments).then_some("segments"),
-        (!any_range).then_some("segment_range"),
-    ];
+    let Scan { reach, duration, segments, segment_range } = evidence.scan.bounded();
     ScanMeaning {
         reach_s: reach.map(Span::secs_f64),
         duration_s: duration.map(Span::secs_f64),
-        segments: segments.filter(|_| any_segments),
-        segment_range_s: segment_range.filter(|_| any_range).map(Span::secs_f64),
+        segments,
+        segment_range_s: segment_range.map(Span::secs_f64),
         because: because(evidence, tables),
-        unbounded: unbounded.into_iter().flatten().collect(),
+        unbounded: evidence.scan.unbounded().collect(),
         reads: evidence.reads.iter().map(|read| read_meaning(read, tables)).collect(),
         sentence: sentence(evidence.scan),
     }
