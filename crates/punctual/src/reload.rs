@@ -18,9 +18,10 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::config::{ConfigError, Source};
+use crate::door::Guard;
 use crate::link::Link;
 use crate::prepare::{self, PrepareError};
-use crate::settings::{Cluster, Settings};
+use crate::settings::{Access, Auth, Cluster, Settings};
 
 /// The way from a changed file to a changed gateway. One reload at a time.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub struct Reload {
     /// Held while they are changed.
     turn: Mutex<()>,
     link: Link,
+    guard: Arc<Guard>,
 }
 
 /// What came of reading the configuration again.
@@ -63,7 +65,7 @@ impl fmt::Display for ReloadError {
             ReloadError::NoFile => write!(f, "there is no configuration file: the gateway was started without one"),
             ReloadError::Config(error) => write!(f, "the configuration cannot be used:\n{error}"),
             ReloadError::Tables(error) => write!(f, "tables for new clusters: {error}"),
-            ReloadError::Degraded => write!(f, "nothing is decided: queries go by the fallback"),
+            ReloadError::Degraded => write!(f, "nothing is decided, queries go by the fallback; only users and what they may are as written"),
             ReloadError::Ending => write!(f, "the gateway is ending"),
         }
     }
@@ -77,9 +79,9 @@ impl fmt::Display for Reloaded {
 }
 
 impl Reload {
-    /// From there; `settings` are in force.
-    pub fn new(source: Source, settings: Arc<Settings>, link: Link) -> Reload {
-        Reload { source, settings: RwLock::new(settings), turn: Mutex::default(), link }
+    /// From there; `settings` are in force, with `guard` at the front door.
+    pub fn new(source: Source, settings: Arc<Settings>, link: Link, guard: Arc<Guard>) -> Reload {
+        Reload { source, settings: RwLock::new(settings), turn: Mutex::default(), link, guard }
     }
 
     /// The settings in force.
@@ -114,6 +116,8 @@ impl Reload {
         let read = tokio::task::spawn_blocking(read).await.map_err(|_| ReloadError::Ending)??;
         let (merged, reloaded) = merge(&self.settings(), read);
         let merged = Arc::new(merged);
+        // Whoever is no user any more stays out, even if nothing else can change.
+        self.guard.adopt(merged.access.clone());
         match self.link.adopt(Arc::clone(&merged)).await {
             Ok(true) => *self.settings.write().unwrap_or_else(PoisonError::into_inner) = merged,
             Ok(false) => return Err(ReloadError::Degraded),
@@ -130,19 +134,37 @@ fn merge(old: &Settings, read: Settings) -> (Settings, Reloaded) {
     let mut policy = read.policy;
     policy.scaling.offers = offers(&clusters);
     reloaded.changed.extend(differences(&old.policy, &policy));
+    let access = access(&old.access, read.access, &mut reloaded);
     let door = read.door;
     let bounds = [
         ("max_sessions", door.max_sessions != old.door.max_sessions),
         ("max_message", door.max_message != old.door.max_message),
         ("startup_within", door.startup_within != old.door.startup_within),
+        ("failed_logins", door.failed_logins != old.door.failed_logins),
         ("max_statements", door.max_statements != old.door.max_statements),
         ("max_idle_connections", door.max_idle_connections != old.door.max_idle_connections),
         ("connect_within", door.connect_within != old.door.connect_within),
         ("shutdown_within", read.shutdown_within != old.shutdown_within),
     ];
     reloaded.changed.extend(bounds.iter().filter(|(_, differs)| *differs).map(|(key, _)| format!("gateway.{key}")));
-    let merged = Settings { door, policy, clusters, shutdown_within: read.shutdown_within, ..old.clone() };
+    let merged = Settings { door, access, policy, clusters, shutdown_within: read.shutdown_within, ..old.clone() };
     (merged, reloaded)
+}
+
+/// Users come and go; whether they are asked who they are stays, as does where the gateway listens.
+fn access(old: &Access, new: Access, reloaded: &mut Reloaded) -> Access {
+    match (&old.auth, &new.auth) {
+        (Auth::Scram(before), Auth::Scram(after)) => {
+            let differences = [("gateway.users_file", before != after), ("gateway.admins", old.admins != new.admins)];
+            reloaded.changed.extend(differences.iter().filter(|(_, differs)| *differs).map(|(key, _)| (*key).to_owned()));
+            new
+        }
+        (Auth::Trust, Auth::Trust) => new,
+        _ => {
+            reloaded.restart.push("gateway.auth".to_owned());
+            old.clone()
+        }
+    }
 }
 
 /// The keys that are another and cannot change.

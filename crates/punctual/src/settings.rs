@@ -14,6 +14,8 @@ use punctual_core::cluster::Spec;
 use punctual_core::scan::TimeTable;
 use punctual_core::time::Span;
 
+use crate::auth::users::Users;
+
 /// Everything that a gateway needs to know.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -21,12 +23,14 @@ pub struct Settings {
     pub gateway: u16,
     /// The seed of every random choice.
     pub seed: u64,
-    /// Where clients connect with the Postgres wire. Loopback: without authentication only this machine is trusted.
+    /// Where clients connect with the Postgres wire. Loopback, where all are trusted.
     pub listen: SocketAddr,
-    /// Where HTTP is served, on loopback too; None: nowhere.
+    /// Where HTTP is served; None: nowhere.
     pub http: Option<SocketAddr>,
     /// Bounds of the front door.
     pub door: Door,
+    /// Who may come in there.
+    pub access: Access,
     /// Where ended queries are recorded.
     pub history: History,
     /// Where events and commands are recorded.
@@ -50,14 +54,55 @@ pub struct Door {
     pub max_sessions: u32,
     /// The largest protocol message, and the most that is buffered of a pipeline before its Sync.
     pub max_message: usize,
-    /// How long a client may take from connecting to its start-up message.
+    /// How long a client may take from connecting until it is let in.
     pub startup_within: Span,
+    /// Log-ins that may fail in a minute from one address; 0: any number.
+    pub failed_logins: u32,
     /// Prepared statements that a session may have.
     pub max_statements: u32,
     /// Connections to one cluster that may lie idle.
     pub max_idle_connections: u32,
     /// How long connecting to a cluster may take.
     pub connect_within: Span,
+}
+
+/// Who may come in, and what of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Access {
+    /// How clients prove who they are.
+    pub auth: Auth,
+    /// Those who may see what others run.
+    pub admins: Vec<String>,
+}
+
+/// How clients prove who they are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Auth {
+    /// Not at all: whoever is on this machine is who they say they are, and may see everything.
+    #[default]
+    Trust,
+    /// By SCRAM-SHA-256, against the verifiers of these users.
+    Scram(Arc<Users>),
+}
+
+impl Auth {
+    /// As it is called in the configuration.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Auth::Trust => "trust",
+            Auth::Scram(_) => "scram",
+        }
+    }
+}
+
+impl Access {
+    /// True if that user may see what others run. Where nobody proves who they are, all may.
+    pub fn is_admin(&self, user: &str) -> bool {
+        match self.auth {
+            Auth::Trust => true,
+            Auth::Scram(_) => self.admins.iter().any(|admin| admin == user),
+        }
+    }
 }
 
 /// Where ended queries are recorded.
@@ -264,6 +309,7 @@ impl Default for Door {
             max_sessions: 1_000,
             max_message: 64 << 20,
             startup_within: Span::from_secs(60),
+            failed_logins: 20,
             max_statements: 1_000,
             max_idle_connections: 16,
             connect_within: Span::from_secs(10),

@@ -33,7 +33,8 @@ impl Silent {
         let fallback = Fallback::new(wait_limit);
         let answers = Arc::new(FixedAnswers);
         let in_force = InForce::new(Rules::new(Door::default(), Class::built_in()));
-        let shared = Shared::new(1, in_force, 1, answers, Arc::clone(&fallback));
+        let guard = Arc::new(punctual::door::Guard::trusting().expect("random numbers"));
+        let shared = Shared::new(1, in_force, 1, answers, Arc::clone(&fallback), guard);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let port = listener.local_addr().expect("it is bound").port();
         tokio::spawn(serve(listener, link, Arc::new(shared)));

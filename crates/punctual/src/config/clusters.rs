@@ -10,8 +10,6 @@ use punctual_core::billing::Price;
 use punctual_core::cluster::Spec;
 use punctual_core::id::Units;
 use punctual_engine::scale;
-use toml::Spanned;
-use toml::de::DeValue;
 
 use super::keys::ONLY_FOR;
 use super::section::Section;
@@ -113,18 +111,10 @@ fn words(section: &Section<'_>, key: &str) -> Vec<String> {
         section.complain_of_all(format!("`{key}` is missing"), FIX);
         return Vec::new();
     }
-    let items = section.list(key, "texts");
-    if items.is_empty() {
+    if section.list(key, "texts").is_empty() {
         section.complain(key, "it names no program", FIX);
     }
-    let read = |item: &Spanned<DeValue<'_>>| match item.get_ref().as_str() {
-        Some(word) => Some(word.to_owned()),
-        None => {
-            section.file().note(item.span().start, &section.key_called(key), "it holds what is no text", FIX);
-            None
-        }
-    };
-    items.into_iter().filter_map(read).collect()
+    section.words(key, FIX)
 }
 
 fn simulated(section: &Section<'_>) -> Simulated {

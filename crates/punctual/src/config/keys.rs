@@ -67,7 +67,7 @@ pub(super) enum Kind {
     Dirs,
     /// A program and its arguments, as a list.
     Words,
-    /// An address of this machine to listen at.
+    /// An address to listen at.
     Listen,
     /// Where a cluster listens.
     Address,

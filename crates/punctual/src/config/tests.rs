@@ -315,6 +315,31 @@ fn names_are_unique_lower_case_and_not_reserved() {
 }
 
 #[test]
+fn whoever_comes_from_elsewhere_must_say_who_they_are() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let users = dir.path().join("users");
+    let scram = |more: &str| format!("{CLUSTER}[gateway]\nauth = \"scram\"\nusers_file = {users:?}\n{more}");
+    std::fs::write(&users, crate::auth::users::line("ann", "opensesame")).expect("a file");
+    let settings = accepted(&scram("listen = \"0.0.0.0:6432\"\nadmins = [\"ann\"]\n"));
+    assert_eq!((settings.access.auth.name(), settings.access.admins), ("scram", vec!["ann".to_owned()]));
+    assert!(!settings.access.auth.eq(&crate::settings::Auth::Trust));
+    refused(
+        &format!("{CLUSTER}[gateway]\nauth = \"scram\"\nadmins = [3]\n"),
+        expect_test::expect![[r#""#]],
+    );
+    refused(
+        &format!("{CLUSTER}[gateway]\nauth = \"none\"\nusers_file = \"users\"\nadmins = [\"ann\"]\n"),
+        expect_test::expect![[r#""#]],
+    );
+    std::fs::write(&users, "# nobody yet\n").expect("a file");
+    let said = parse(&scram(""), Path::new("punctual.toml")).expect_err("nobody could come in").to_string();
+    assert_eq!(said, "punctual.toml:6:14: gateway.users_file: there is nobody in it; add the line that `punctual user NAME` prints");
+    std::fs::write(&users, "ann:opensesame\n").expect("a file");
+    let said = parse(&scram(""), Path::new("punctual.toml")).expect_err("that is a password").to_string();
+    assert!(said.contains("users:1: a password does not belong here") && !said.contains("opensesame"), "{said}");
+}
+
+#[test]
 fn addresses_that_others_can_reach_are_refused_with_the_reason() {
     refused(
         &format!("{CLUSTER}[gateway]\nlisten = \"0.0.0.0:6432\"\nhttp = \"192.168.1.7:80\"\n"),

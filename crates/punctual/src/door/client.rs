@@ -27,6 +27,11 @@ impl Client {
         Client { socket, input: Buffer::default(), out: Vec::new(), written: 0, gone: false }
     }
 
+    /// What a proof of identity can be bound to: the hash of the certificate that the client was shown; None without one.
+    pub(super) fn binding(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Writes what is on its way.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.out.len() {

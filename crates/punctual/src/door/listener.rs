@@ -14,8 +14,10 @@ use punctual_core::time::Span;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 
+use super::authenticate::{Turned, authenticate};
 use super::client::Client;
 use super::frames as say;
+use super::guard::Login;
 use super::local::Wishes;
 use super::plan::Pipeline;
 use super::problem::Problem;
@@ -67,35 +69,55 @@ pub async fn serve(listener: TcpListener, link: Link, shared: Arc<Shared>) {
     }
 }
 
-/// Learns what a client wants; Some if that is a session.
+/// Learns what a client wants, and who it is; Some if that is a session.
 async fn knock(stream: TcpStream, peer: SocketAddr, link: &Link, shared: &Shared) -> Option<(Client, Hello)> {
     // Without it small messages wait for each other; with it failing they merely do.
     let _ = stream.set_nodelay(true);
-    let mut client = Client::new(Socket::Tcp(stream));
-    let rules = shared.rules();
-    let within = Duration::from_micros(rules.door.startup_within.micros());
-    let opening = match tokio::time::timeout(within, open(&mut client, &rules.classes)).await {
-        Ok(opening) => opening,
-        Err(_) => return None,
-    };
-    match opening {
-        Ok(Opening::Session(hello)) if peer.ip().to_canonical().is_loopback() => {
-            return Some((client, hello));
-        }
-        Ok(Opening::Session(_)) => {
-            let problem = Problem::new(b"28000", "only clients on this machine are trusted without authentication");
+    let within = Duration::from_micros(shared.rules().door.startup_within.micros());
+    match tokio::time::timeout(within, identify(Client::new(Socket::Tcp(stream)), peer, link, shared)).await {
+        Ok(Ok(identified)) => identified,
+        Ok(Err((client, problem))) => {
             turn_away(client, &problem).await;
+            None
         }
+        Err(_) => {
+            tracing::debug!(%peer, "a client did not log in in time");
+            shared.guard().count(Login::Late);
+            None
+        }
+    }
+}
+
+/// A client that is let in with what it said; None if it wants no session, or has hung up.
+async fn identify(
+    mut client: Client,
+    peer: SocketAddr,
+    link: &Link,
+    shared: &Shared,
+) -> Result<Option<(Client, Hello)>, (Client, Problem)> {
+    let mut hello = match open(&mut client).await {
+        Ok(Opening::Session(hello)) => hello,
         Ok(Opening::Cancel { process, secret }) => {
             if let Some(query) = shared.running(process, secret) {
                 // If the driver is gone, nothing runs.
                 let _ = link.happened(Event::Cancel { query }).await;
             }
+            return Ok(None);
         }
-        Ok(Opening::Nothing) => {}
-        Err(problem) => turn_away(client, &problem).await,
+        Ok(Opening::Nothing) => return Ok(None),
+        Err(problem) => return Err((client, problem)),
+    };
+    let rules = shared.rules();
+    hello.negotiate(&mut client.out);
+    match authenticate(&mut client, &hello.user, peer, shared.guard(), rules.door.failed_logins).await {
+        Ok(()) => {}
+        Err(Turned::Gone) => return Ok(None),
+        Err(Turned::Away(problem)) => return Err((client, problem)),
     }
-    None
+    match hello.heed(&rules.classes) {
+        Ok(()) => Ok(Some((client, hello))),
+        Err(problem) => Err((client, problem)),
+    }
 }
 
 async fn turn_away(mut client: Client, problem: &Problem) {
@@ -194,12 +216,11 @@ async fn begin_for(
 
 fn session(
     id: SessionId,
-    (mut client, peer): (Client, class::Client),
+    (client, peer): (Client, class::Client),
     hello: Hello,
     (link, shared): (Link, Arc<Shared>),
     mailbox: mpsc::Receiver<crate::link::Order>,
 ) -> Session {
-    hello.negotiate(&mut client.out);
     let rules = shared.rules();
     let limit = rules.door.max_statements as usize;
     let (begun, wished) = (hello.wished.clone(), hello.wished);

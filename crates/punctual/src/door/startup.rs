@@ -41,7 +41,9 @@ pub struct Hello {
     pub database: String,
     /// The application's name, possibly empty.
     pub application: String,
-    /// What it wishes of the gateway.
+    /// What it asks of the gateway, as it came: name without `punctual.`, and value.
+    pub asked: Vec<(String, String)>,
+    /// What it wishes of the gateway, once that has been [heeded](Hello::heed).
     pub wished: Wished,
     /// Variables that it sets.
     pub variables: Vec<(String, String)>,
@@ -53,7 +55,7 @@ pub struct Hello {
 ///
 /// # Errors
 /// What the client is to be told before it is hung up on.
-pub(super) async fn open(client: &mut Client, classes: &Classes) -> Result<Opening, Problem> {
+pub(super) async fn open(client: &mut Client) -> Result<Opening, Problem> {
     // Each kind of encryption may be asked for once.
     for _ in 0..3 {
         let Some(packet) = packet(client).await? else { return Ok(Opening::Nothing) };
@@ -71,7 +73,7 @@ pub(super) async fn open(client: &mut Client, classes: &Classes) -> Result<Openi
                 return Ok(Opening::Cancel { process, secret });
             }
             version if version >> 16 == PROTOCOL >> 16 => {
-                return Hello::read(version & 0xffff, body, classes).map(Opening::Session);
+                return Hello::read(version & 0xffff, body).map(Opening::Session);
             }
             version => {
                 let (major, minor) = (version >> 16, version & 0xffff);
@@ -111,7 +113,7 @@ impl Hello {
     ///
     /// # Errors
     /// What the client is to be told.
-    pub fn read(minor: u32, body: &[u8], classes: &Classes) -> Result<Hello, Problem> {
+    pub fn read(minor: u32, body: &[u8]) -> Result<Hello, Problem> {
         let mut hello = Hello::default();
         let (mut rest, mut unknown) = (body, Vec::new());
         loop {
@@ -128,18 +130,14 @@ impl Hello {
                         .hint("Connect to the cluster itself."));
                 }
                 "replication" => {}
-                "options" => {
-                    options(value).into_iter().try_for_each(|(name, value)| hello.set(&name, value, classes))?
-                }
+                "options" => options(value).into_iter().try_for_each(|(name, value)| hello.set(&name, value))?,
                 name if name.starts_with("_pq_.") => unknown.push(name.to_owned()),
-                name => hello.set(name, value.to_owned(), classes)?,
+                name => hello.set(name, value.to_owned())?,
             }
         }
         if hello.user.is_empty() {
             return Err(Problem::new(b"28000", "no PostgreSQL user name specified in startup packet"));
         }
-        // Only now is it known who asks.
-        local::permit_class(hello.wished.class.as_deref(), classes, &hello.user)?;
         if hello.database.is_empty() {
             hello.database.clone_from(&hello.user);
         }
@@ -147,11 +145,22 @@ impl Hello {
         Ok(hello)
     }
 
+    /// Takes its wishes for what they mean: not before it is known who asks, since the answer tells of classes.
+    ///
+    /// # Errors
+    /// What the client is to be told.
+    pub fn heed(&mut self, classes: &Classes) -> Result<(), Problem> {
+        for (name, value) in std::mem::take(&mut self.asked) {
+            self.wished.take(local::wish(&name, Some(&value), classes)?, &Wished::default());
+        }
+        local::permit_class(self.wished.class.as_deref(), classes, &self.user)
+    }
+
     /// Takes a variable that the message sets.
-    fn set(&mut self, name: &str, value: String, classes: &Classes) -> Result<(), Problem> {
+    fn set(&mut self, name: &str, value: String) -> Result<(), Problem> {
         let lower = name.to_ascii_lowercase();
         if let Some(own) = lower.strip_prefix("punctual.") {
-            self.wished.take(local::wish(own, Some(&value), classes)?, &Wished::default());
+            self.asked.push((own.to_owned(), value));
             return Ok(());
         }
         if lower == "application_name" {
@@ -236,7 +245,9 @@ mod tests {
 
     fn read(text: &str) -> Result<Hello, Problem> {
         let body = format!("{}\0", text.replace('|', "\0"));
-        Hello::read(0, body.as_bytes(), &classes())
+        let mut hello = Hello::read(0, body.as_bytes())?;
+        hello.heed(&classes())?;
+        Ok(hello)
     }
 
     #[test]
@@ -278,7 +289,7 @@ mod tests {
     #[test]
     fn later_protocols_are_negotiated_down() {
         let body = b"user\0a\0_pq_.x\0on\0\0";
-        let hello = Hello::read(2, body, &classes()).unwrap();
+        let hello = Hello::read(2, body).unwrap();
         assert_eq!(hello.beyond, Some(vec!["_pq_.x".to_owned()]));
         let mut out = Vec::new();
         hello.negotiate(&mut out);

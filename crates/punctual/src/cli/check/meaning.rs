@@ -311,6 +311,9 @@ fn in_vain(settings: &Settings) -> Vec<String> {
 fn warnings(settings: &Settings) -> Vec<String> {
     let classes = &settings.policy.classes;
     let mut warnings = crowding(&settings.clusters);
+    if !settings.listen.ip().is_loopback() {
+        warnings.push(format!("what goes to and from clients at {} is not encrypted", settings.listen));
+    }
     warnings.extend(in_vain(settings));
     warnings.extend(admission::in_vain(settings));
     warnings.extend(scaling::warnings(settings));

@@ -1,7 +1,7 @@
 //! What the gateway is, and what it keeps.
 
 use super::Fallback::{Is, Said};
-use super::Kind::{Bytes, Choice, Count, Duration, Listen, Path};
+use super::Kind::{Bytes, Choice, Count, Duration, Listen, Path, Words};
 use super::{DAY, GIB, HOUR, KIB, MIB, NOTHING, SECOND, TIB, Table, key};
 
 /// `[gateway]`.
@@ -17,9 +17,35 @@ pub(in crate::config) static GATEWAY: Table = Table {
             "listen",
             Listen,
             Is("\"127.0.0.1:6432\""),
-            "Where clients connect, with the Postgres wire. Loopback only: there is no authentication yet.",
+            "Where clients connect, with the Postgres wire. Anywhere but on loopback they must prove who they are: see `auth`.",
         ),
-        key("http", Listen, Is("\"127.0.0.1:8432\""), "Where HTTP is served, on loopback too; `\"off\"`: nowhere."),
+        key("http", Listen, Is("\"127.0.0.1:8432\""), "Where HTTP is served, on loopback; `\"off\"`: nowhere."),
+        key(
+            "auth",
+            Choice(&["trust", "scram"]),
+            Is("\"trust\""),
+            "How clients prove who they are. `trust`: not at all, which is for loopback only. `scram`: with a password, by \
+             SCRAM-SHA-256. See [security](security.md).",
+        ),
+        key(
+            "users_file",
+            Path,
+            Said("required for `scram`"),
+            "The users that may come in, a line for each, as `punctual user NAME` prints it.",
+        ),
+        key(
+            "admins",
+            Words,
+            Said("all with `trust`, nobody with `scram`"),
+            "`scram`: the users that see the SQL of others in the schema `punctual`.",
+        ),
+        key(
+            "failed_logins",
+            Count { least: 0, most: 1_000_000 },
+            Is("20"),
+            "`scram`: log-ins that may fail in a minute from one address (of IPv6, one /64) before those that follow are refused. 0: \
+             any number.",
+        ),
         key(
             "state_dir",
             Path,
@@ -48,7 +74,7 @@ pub(in crate::config) static GATEWAY: Table = Table {
             "startup_within",
             Duration { least: SECOND, most: DAY },
             Is("\"60s\""),
-            "How long a client may take from connecting to its start-up message.",
+            "How long a client may take from connecting until it is let in.",
         ),
         key(
             "max_statements",
