@@ -29,4 +29,5 @@ mod record;
 pub mod relay;
 pub mod reload;
 pub mod settings;
+pub mod tls;
 mod whole;

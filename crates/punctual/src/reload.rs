@@ -21,7 +21,7 @@ use crate::config::{ConfigError, Source};
 use crate::door::Guard;
 use crate::link::Link;
 use crate::prepare::{self, PrepareError};
-use crate::settings::{Access, Auth, Cluster, Settings};
+use crate::settings::{Access, Cluster, Settings};
 
 /// The way from a changed file to a changed gateway. One reload at a time.
 #[derive(Debug)]
@@ -65,7 +65,9 @@ impl fmt::Display for ReloadError {
             ReloadError::NoFile => write!(f, "there is no configuration file: the gateway was started without one"),
             ReloadError::Config(error) => write!(f, "the configuration cannot be used:\n{error}"),
             ReloadError::Tables(error) => write!(f, "tables for new clusters: {error}"),
-            ReloadError::Degraded => write!(f, "nothing is decided, queries go by the fallback; only users and what they may are as written"),
+            ReloadError::Degraded => {
+                write!(f, "nothing is decided, queries go by the fallback; only users and what they may are as written")
+            }
             ReloadError::Ending => write!(f, "the gateway is ending"),
         }
     }
@@ -151,20 +153,28 @@ fn merge(old: &Settings, read: Settings) -> (Settings, Reloaded) {
     (merged, reloaded)
 }
 
-/// Users come and go; whether they are asked who they are stays, as does where the gateway listens.
-fn access(old: &Access, new: Access, reloaded: &mut Reloaded) -> Access {
-    match (&old.auth, &new.auth) {
-        (Auth::Scram(before), Auth::Scram(after)) => {
-            let differences = [("gateway.users_file", before != after), ("gateway.admins", old.admins != new.admins)];
-            reloaded.changed.extend(differences.iter().filter(|(_, differs)| *differs).map(|(key, _)| (*key).to_owned()));
-            new
+/// Users come and go and certificates are renewed; whether anybody is asked who they are stays, as does where the gateway
+/// listens, and whether they are encrypted.
+fn access(old: &Access, mut new: Access, reloaded: &mut Reloaded) -> Access {
+    let mut note = |differs: bool, key: &str, list: fn(&mut Reloaded) -> &mut Vec<String>| {
+        if differs {
+            list(reloaded).push(key.to_owned());
         }
-        (Auth::Trust, Auth::Trust) => new,
-        _ => {
-            reloaded.restart.push("gateway.auth".to_owned());
-            old.clone()
-        }
+    };
+    if old.auth.name() == new.auth.name() {
+        note(old.auth != new.auth, "gateway.users_file", |reloaded| &mut reloaded.changed);
+        note(old.admins != new.admins, "gateway.admins", |reloaded| &mut reloaded.changed);
+    } else {
+        note(true, "gateway.auth", |reloaded| &mut reloaded.restart);
+        (new.auth, new.admins) = (old.auth.clone(), old.admins.clone());
     }
+    if old.tls.name() == new.tls.name() {
+        note(old.tls != new.tls, "tls", |reloaded| &mut reloaded.changed);
+    } else {
+        note(true, "gateway.tls", |reloaded| &mut reloaded.restart);
+        new.tls = old.tls.clone();
+    }
+    new
 }
 
 /// The keys that are another and cannot change.

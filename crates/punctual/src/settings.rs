@@ -15,6 +15,7 @@ use punctual_core::scan::TimeTable;
 use punctual_core::time::Span;
 
 use crate::auth::users::Users;
+use crate::tls::serving::DoorTls;
 
 /// Everything that a gateway needs to know.
 #[derive(Clone, Debug)]
@@ -73,6 +74,8 @@ pub struct Access {
     pub auth: Auth,
     /// Those who may see what others run.
     pub admins: Vec<String>,
+    /// Whether their connections are encrypted.
+    pub tls: DoorTls,
 }
 
 /// How clients prove who they are.

@@ -76,7 +76,8 @@ async fn the_right_password_comes_in_and_a_wrong_one_is_told_as_much_as_nobody()
 /// Neither passwords nor verifiers are anywhere but in the file of users.
 fn no_secret_in(dir: &std::path::Path, log: &str) {
     let verifiers = std::fs::read_to_string(dir.join("users")).expect("it is there");
-    let mut secrets: Vec<&str> = verifiers.lines().filter_map(|line| line.split_once('$')).map(|(_, rest)| rest).collect();
+    let mut secrets: Vec<&str> =
+        verifiers.lines().filter_map(|line| line.split_once('$')).map(|(_, rest)| rest).collect();
     secrets.extend(["opensesame", "päss wörd"]);
     let mut places = vec![dir.join("state")];
     let mut looked = 0;
@@ -101,7 +102,19 @@ async fn psql_comes_in_with_its_password_alone() {
     let served = start("");
     let ask = |user: &str, password: Option<&str>| {
         let mut psql = Command::new("psql");
-        psql.args(["-X", "-w", "-At", "-h", "127.0.0.1", "-p", &served.address.port().to_string(), "-U", user, "-d", "demo"]);
+        psql.args([
+            "-X",
+            "-w",
+            "-At",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &served.address.port().to_string(),
+            "-U",
+            user,
+            "-d",
+            "demo",
+        ]);
         psql.args(["-c", "SHOW punctual.class"]).env_remove("PGPASSWORD").env("PGPASSFILE", "/nowhere");
         if let Some(password) = password {
             psql.env("PGPASSWORD", password);
@@ -167,10 +180,12 @@ async fn only_admins_see_what_others_run() {
         client
     };
     let running = connect("ann", "opensesame").await;
-    let query = tokio::spawn(async move { running.simple_query("SELECT 'mine' FROM t /* punctual: work=3600s */").await });
+    let query =
+        tokio::spawn(async move { running.simple_query("SELECT 'mine' FROM t /* punctual: work=3600s */").await });
     let (bob, other) = (connect("bob", "päss wörd").await, connect("ann", "opensesame").await);
     let seen = async |client: &tokio_postgres::Client| {
-        let rows = client.query("SELECT sql FROM punctual.queries WHERE user = 'ann' AND class <> 'control'", &[]).await;
+        let rows =
+            client.query("SELECT sql FROM punctual.queries WHERE user = 'ann' AND class <> 'control'", &[]).await;
         rows.expect("an answer").iter().filter_map(|row| row.get::<_, Option<String>>(0)).collect::<Vec<_>>()
     };
     while seen(&bob).await.is_empty() {

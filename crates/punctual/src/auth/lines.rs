@@ -62,10 +62,7 @@ pub enum Fault {
 ///
 /// # Errors
 /// If the file cannot be read, or with all that is wrong in it.
-pub fn read<T>(
-    path: &Path,
-    mut read: impl FnMut(usize, &str) -> Result<T, Fault>,
-) -> Result<Vec<T>, FileError> {
+pub fn read<T>(path: &Path, mut read: impl FnMut(usize, &str) -> Result<T, Fault>) -> Result<Vec<T>, FileError> {
     let text = text_of(path).map_err(|cause| FileError::Unreadable { path: path.to_owned(), cause })?;
     let (mut all, mut faults) = (Vec::new(), Vec::new());
     for (index, line) in text.lines().enumerate() {
@@ -166,14 +163,19 @@ impl fmt::Display for Fault {
                  asks for it and prints the line to write"
             ),
             Fault::Md5 => {
-                write!(f, "an MD5 hash is as good as the password to whoever reads it: `punctual user NAME` makes a SCRAM verifier")
+                write!(
+                    f,
+                    "an MD5 hash is as good as the password to whoever reads it: `punctual user NAME` makes a SCRAM verifier"
+                )
             }
             Fault::Verifier => write!(
                 f,
                 "it is no verifier, SCRAM-SHA-256$ITERATIONS:SALT$STORED_KEY:SERVER_KEY, as Postgres has in \
                  pg_authid.rolpassword"
             ),
-            Fault::Guessable { least } => write!(f, "a token that short could be guessed: write at least {least} characters"),
+            Fault::Guessable { least } => {
+                write!(f, "a token that short could be guessed: write at least {least} characters")
+            }
         }
     }
 }

@@ -139,9 +139,7 @@ fn binding_of(flag: &str, mechanism: &str, binding: Option<&[u8]>) -> Result<boo
         ("y", false) => Err(ScramError::Binding(
             "the client supports SCRAM channel binding and thinks that the server does not, but it does",
         )),
-        ("n" | "y", true) => {
-            Err(ScramError::Malformed("it chose SCRAM-SHA-256-PLUS and does not bind to the channel"))
-        }
+        ("n" | "y", true) => Err(ScramError::Malformed("it chose SCRAM-SHA-256-PLUS and does not bind to the channel")),
         (flag, bound) => match flag.strip_prefix("p=") {
             None => Err(ScramError::Malformed("it does not say whether it binds to the channel")),
             Some(_) if !bound => {
@@ -220,7 +218,10 @@ mod tests {
             challenge.answered(last.as_bytes()).expect_err("it is not as it should be")
         };
         let proof = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
-        assert_eq!(answer(&format!("c=biws,r={NONCE},p=eHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")), ScramError::Wrong);
+        assert_eq!(
+            answer(&format!("c=biws,r={NONCE},p=eHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")),
+            ScramError::Wrong
+        );
         assert_eq!(answer(&format!("c=biws,r={NONCE},x=1,p={proof}")), ScramError::Wrong);
         let malformed = |error| matches!(error, ScramError::Malformed(_));
         assert!(malformed(answer(&format!("c=biws,r={NONCE}x,p={proof}"))));
@@ -234,7 +235,9 @@ mod tests {
     #[test]
     fn a_first_message_has_a_flag_no_other_identity_a_user_and_a_nonce() {
         let refused = |first: &str| of_the_rfc(first).map(drop).expect_err(first);
-        for bad in ["", "n", "n,,", "n,,n=user", "n,,r=abc", "n,,n=user,r=", "n,,n=user,r=a b", "x,,n=,r=a", "n,,n=a,x=1,r=a"] {
+        for bad in
+            ["", "n", "n,,", "n,,n=user", "n,,r=abc", "n,,n=user,r=", "n,,n=user,r=a b", "x,,n=,r=a", "n,,n=a,x=1,r=a"]
+        {
             assert!(matches!(refused(bad), ScramError::Malformed(_)), "{bad}");
         }
         assert!(matches!(refused("n,a=root,n=user,r=abc"), ScramError::Unsupported(_)));
@@ -242,7 +245,12 @@ mod tests {
     }
 
     /// A whole exchange with the client that connections to clusters use.
-    fn exchange(binding: ChannelBinding, mechanism: &str, offered: Option<&[u8]>, shown: Shown) -> Result<(), ScramError> {
+    fn exchange(
+        binding: ChannelBinding,
+        mechanism: &str,
+        offered: Option<&[u8]>,
+        shown: Shown,
+    ) -> Result<(), ScramError> {
         let mut client = ScramSha256::new(b"opensesame", binding);
         let (challenge, asked) = Challenge::to(client.message(), mechanism, offered, shown, "ours")?;
         client.update(asked.as_bytes()).expect("the client takes it");

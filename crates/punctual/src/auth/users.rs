@@ -15,7 +15,7 @@ use std::path::Path;
 
 use ring::hmac;
 
-use super::lines::{self, FileError, Fault, word};
+use super::lines::{self, Fault, FileError, word};
 use super::verifier::{KEY, Verifier};
 
 /// How a line is written.

@@ -30,7 +30,10 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
 
 fn from_stdin() -> Result<String, Stop> {
     let mut password = String::new();
-    io::stdin().lock().read_line(&mut password).map_err(|cause| Stop::failed(format_args!("standard input: {cause}")))?;
+    io::stdin()
+        .lock()
+        .read_line(&mut password)
+        .map_err(|cause| Stop::failed(format_args!("standard input: {cause}")))?;
     password.truncate(password.trim_end_matches(['\n', '\r']).len());
     Ok(password)
 }

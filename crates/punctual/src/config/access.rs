@@ -8,9 +8,14 @@ use super::section::Section;
 use crate::auth::lines::FileError;
 use crate::auth::users::Users;
 use crate::settings::{Access, Auth};
+use crate::tls::serving::{DoorTls, Identity, IdentityError};
 
-/// Who may come in.
-pub(super) fn read(gateway: &Section<'_>) -> Access {
+/// Who may come in; `tls` is there if it is written.
+pub(super) fn read(gateway: &Section<'_>, tls: Option<&Section<'_>>) -> Access {
+    Access { tls: self::tls(gateway, tls), ..who(gateway) }
+}
+
+fn who(gateway: &Section<'_>) -> Access {
     let is_scram = gateway.choice("auth") == Some("scram");
     for key in ["users_file", "admins"] {
         if gateway.has(key) && !is_scram {
@@ -22,7 +27,7 @@ pub(super) fn read(gateway: &Section<'_>) -> Access {
         return Access::default();
     }
     let admins = gateway.words("admins", "write the names of users, as in [\"ann\"]");
-    Access { auth: Auth::Scram(Arc::new(users(gateway))), admins }
+    Access { auth: Auth::Scram(Arc::new(users(gateway))), admins, tls: DoorTls::Off }
 }
 
 fn users(gateway: &Section<'_>) -> Users {
@@ -46,6 +51,36 @@ fn users(gateway: &Section<'_>) -> Users {
     }
 }
 
+/// Whether clients are encrypted.
+fn tls(gateway: &Section<'_>, section: Option<&Section<'_>>) -> DoorTls {
+    let wanted = gateway.choice("tls");
+    let Some(section) = section else {
+        if matches!(wanted, Some("allowed" | "required")) {
+            let fix = "write a table [tls] with `certificate` and `key`";
+            gateway.complain("tls", "there is no certificate to show", fix);
+        }
+        return DoorTls::Off;
+    };
+    // Read even if it is off: what is wrong with it is better known before it is turned on.
+    let (Some(certificate), Some(key)) = (section.path("certificate"), section.path("key")) else {
+        return DoorTls::Off;
+    };
+    match (Identity::read(&certificate, &key), wanted) {
+        (Ok(_), Some("off")) => DoorTls::Off,
+        (Ok(identity), Some("required")) => DoorTls::Required(identity),
+        (Ok(identity), _) => DoorTls::Allowed(identity),
+        (Err(error), _) => {
+            let (key, fix) = match error {
+                IdentityError::Certificate(..) => ("certificate", "write a file with the certificate, in PEM"),
+                IdentityError::Key(..) => ("key", "write a file with the key, in PEM and without a passphrase"),
+                IdentityError::Unfit(_) => ("key", "write the two that belong together"),
+            };
+            section.complain(key, error.to_string(), fix);
+            DoorTls::Off
+        }
+    }
+}
+
 /// Notes why a file of secrets cannot be used.
 pub(super) fn unusable(section: &Section<'_>, key: &str, error: &FileError) {
     let fix = match error {
@@ -65,7 +100,8 @@ pub(super) fn check_reach(
     if let Some(listen) = listen.filter(|listen| !listen.ip().is_loopback())
         && access.auth == Auth::Trust
     {
-        let found = format!("\"{listen}\" can be reached from other machines, and `auth = \"trust\"` asks nobody who they are");
+        let found =
+            format!("\"{listen}\" can be reached from other machines, and `auth = \"trust\"` asks nobody who they are");
         let fix = format!("write `auth = \"scram\"` and `users_file`, or listen at \"127.0.0.1:{}\"", listen.port());
         gateway.complain_of("listen", typed.listen, &found, &fix);
     }

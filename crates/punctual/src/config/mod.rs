@@ -211,7 +211,8 @@ fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>, typed: Typed<'_>)
         file.note(0, "cluster", "there is none, so no query could run", "write at least one [[cluster]]");
     }
     let (listen, http) = listens(&gateway, typed);
-    let access = access::read(&gateway);
+    let of_tls = document.contains_key("tls").then(|| file.section(document, &keys::TLS));
+    let access = access::read(&gateway, of_tls.as_ref());
     access::check_reach(&gateway, typed, (listen, http), &access);
     Settings {
         gateway: gateway.count("id") as u16,

@@ -108,13 +108,15 @@ async fn prove(
     let first = answer(client).await?;
     let (mechanism, message) = initial(&first).ok_or(failed(ScramError::Malformed("it is too short")))?;
     if !mechanisms.contains(&mechanism) {
-        return Err(NotProved::Failed(Problem::new(b"08P01", "client selected an invalid SASL authentication mechanism")));
+        return Err(NotProved::Failed(Problem::new(
+            b"08P01",
+            "client selected an invalid SASL authentication mechanism",
+        )));
     }
     let nonce = guard.nonce();
     let nonce = nonce.ok_or(NotProved::Failed(Problem::new(b"58030", "the gateway has no random numbers")))?;
     let shown = users.verifier(user, guard.mock());
-    let (challenge, asked) =
-        Challenge::to(message, mechanism, offered.as_deref(), shown, &nonce).map_err(failed)?;
+    let (challenge, asked) = Challenge::to(message, mechanism, offered.as_deref(), shown, &nonce).map_err(failed)?;
     say::sasl_continue(&mut client.out, &asked);
     let last = answer(client).await?;
     let looked = guard.attempt(from, most, || challenge.answered(&last)).map_err(barred)?;

@@ -68,7 +68,8 @@ impl Guard {
     /// If the system gives no random numbers.
     pub fn new(access: Access, clock: Clock, metrics: Arc<Metrics>) -> io::Result<Guard> {
         let random = SystemRandom::new();
-        let mock = hmac::Key::generate(hmac::HMAC_SHA256, &random).map_err(|_| io::Error::other("no random numbers"))?;
+        let mock =
+            hmac::Key::generate(hmac::HMAC_SHA256, &random).map_err(|_| io::Error::other("no random numbers"))?;
         Ok(Guard { access: RwLock::new(Arc::new(access)), attempts: Mutex::default(), mock, random, clock, metrics })
     }
 

@@ -31,6 +31,7 @@ use super::statements::Statements;
 use crate::link::{Link, MAILBOX, Report};
 use crate::relay::carried::Memory;
 use crate::relay::{ServerFacts, Socket};
+use crate::tls::serving::{DoorTls, Identity};
 
 /// Connections that may be on their way to a session at once. Beyond that nobody is let in until one is through, so
 /// that clients which connect and say nothing cannot pile up; cancel requests come this way too, and are not sessions.
@@ -74,7 +75,7 @@ async fn knock(stream: TcpStream, peer: SocketAddr, link: &Link, shared: &Shared
     // Without it small messages wait for each other; with it failing they merely do.
     let _ = stream.set_nodelay(true);
     let within = Duration::from_micros(shared.rules().door.startup_within.micros());
-    match tokio::time::timeout(within, identify(Client::new(Socket::Tcp(stream)), peer, link, shared)).await {
+    match tokio::time::timeout(within, identify(stream, peer, link, shared)).await {
         Ok(Ok(identified)) => identified,
         Ok(Err((client, problem))) => {
             turn_away(client, &problem).await;
@@ -90,12 +91,28 @@ async fn knock(stream: TcpStream, peer: SocketAddr, link: &Link, shared: &Shared
 
 /// A client that is let in with what it said; None if it wants no session, or has hung up.
 async fn identify(
-    mut client: Client,
+    stream: TcpStream,
     peer: SocketAddr,
     link: &Link,
     shared: &Shared,
 ) -> Result<Option<(Client, Hello)>, (Client, Problem)> {
-    let mut hello = match open(&mut client).await {
+    let access = shared.guard().access();
+    let opened = match &access.tls {
+        tls @ (DoorTls::Allowed(identity) | DoorTls::Required(identity)) => open_secure(stream, tls, identity).await,
+        DoorTls::Off => {
+            let mut client = Client::new(Socket::Tcp(stream));
+            let opening = open(&mut client, &DoorTls::Off).await;
+            Ok((client, opening))
+        }
+    };
+    let (mut client, opening) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            tracing::debug!(%peer, %error, "a client could not be encrypted");
+            return Ok(None);
+        }
+    };
+    let mut hello = match opening {
         Ok(Opening::Session(hello)) => hello,
         Ok(Opening::Cancel { process, secret }) => {
             if let Some(query) = shared.running(process, secret) {
@@ -104,7 +121,7 @@ async fn identify(
             }
             return Ok(None);
         }
-        Ok(Opening::Nothing) => return Ok(None),
+        Ok(Opening::Nothing | Opening::Encryption) => return Ok(None),
         Err(problem) => return Err((client, problem)),
     };
     let rules = shared.rules();
@@ -120,9 +137,36 @@ async fn identify(
     }
 }
 
+/// The first byte of a TLS handshake, which no other packet can begin with: its length would be out of bounds.
+const HANDSHAKE: u8 = 0x16;
+
+/// Opens a connection that may be encrypted: at once, or when the client has asked for it.
+async fn open_secure(
+    stream: TcpStream,
+    tls: &DoorTls,
+    identity: &Identity,
+) -> io::Result<(Client, Result<Opening, Problem>)> {
+    let mut first = [0];
+    let is_direct = stream.peek(&mut first).await? > 0 && first == [HANDSHAKE];
+    let mut client = Client::new(Socket::Tcp(stream));
+    if is_direct {
+        client = client.encrypted(identity, true).await?;
+    }
+    let mut opening = open(&mut client, tls).await;
+    if matches!(opening, Ok(Opening::Encryption)) {
+        client = client.encrypted(identity, false).await?;
+        opening = open(&mut client, tls).await;
+    }
+    Ok((client, opening))
+}
+
 async fn turn_away(mut client: Client, problem: &Problem) {
     say::problem(&mut client.out, say::Severity::Fatal, problem);
-    let _ = tokio::time::timeout(FACTS_WITHIN, client.flush()).await;
+    let last_words = async {
+        let _ = client.flush().await;
+        client.socket.close().await;
+    };
+    let _ = tokio::time::timeout(FACTS_WITHIN, last_words).await;
 }
 
 /// A session that the driver knows of. When it is dropped, however that comes about, the driver hears of the end.

@@ -50,8 +50,8 @@ mod table;
 pub mod unit;
 pub mod words;
 
-pub(crate) use imagined::{Asked, Imagined, reason, rule_text, treated};
 pub use guard::Guard;
+pub(crate) use imagined::{Asked, Imagined, reason, rule_text, treated};
 pub use in_force::{InForce, Rules};
 pub(crate) use listener::Visit;
 pub use listener::serve;

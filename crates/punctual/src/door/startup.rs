@@ -8,6 +8,7 @@ use super::local::{self, Wished};
 use super::problem::Problem;
 use crate::relay::frames::split_text;
 use crate::relay::{CANCEL_REQUEST, PROTOCOL};
+use crate::tls::serving::DoorTls;
 
 /// What stands in a version's place when a client asks for TLS.
 const SSL_REQUEST: u32 = 80_877_103;
@@ -28,6 +29,8 @@ pub(super) enum Opening {
         /// And its secret.
         secret: u32,
     },
+    /// Encryption, and then to say what else. It has been told to go ahead.
+    Encryption,
     /// Nothing: it has hung up.
     Nothing,
 }
@@ -51,16 +54,18 @@ pub struct Hello {
     pub beyond: Option<Vec<String>>,
 }
 
-/// Waits for what a client wants, and declines encryption on the way.
+/// Waits for what a client wants, and declines on the way what encryption it cannot have.
 ///
 /// # Errors
 /// What the client is to be told before it is hung up on.
-pub(super) async fn open(client: &mut Client) -> Result<Opening, Problem> {
+pub(super) async fn open(client: &mut Client, tls: &DoorTls) -> Result<Opening, Problem> {
     // Each kind of encryption may be asked for once.
     for _ in 0..3 {
         let Some(packet) = packet(client).await? else { return Ok(Opening::Nothing) };
         let Some((code, body)) = packet.split_first_chunk::<4>() else { return Err(not_postgres()) };
         match u32::from_be_bytes(*code) {
+            SSL_REQUEST | GSS_REQUEST if client.is_encrypted() => return Err(not_postgres()),
+            SSL_REQUEST if tls.identity().is_some() => return encrypt(client).await,
             SSL_REQUEST | GSS_REQUEST => {
                 client.out.push(b'N');
                 if client.flush().await.is_err() {
@@ -73,6 +78,11 @@ pub(super) async fn open(client: &mut Client) -> Result<Opening, Problem> {
                 return Ok(Opening::Cancel { process, secret });
             }
             version if version >> 16 == PROTOCOL >> 16 => {
+                // A cancel request may come as it is: what it says is of use once, and many clients know no other way.
+                if matches!(tls, DoorTls::Required(_)) && !client.is_encrypted() {
+                    let problem = Problem::new(b"28000", "connections to this gateway have to be encrypted");
+                    return Err(problem.hint("Connect with sslmode=require, or better, verify-full."));
+                }
                 return Hello::read(version & 0xffff, body).map(Opening::Session);
             }
             version => {
@@ -83,6 +93,19 @@ pub(super) async fn open(client: &mut Client) -> Result<Opening, Problem> {
         }
     }
     Err(not_postgres())
+}
+
+/// Tells a client to go ahead with the handshake.
+async fn encrypt(client: &mut Client) -> Result<Opening, Problem> {
+    if !client.input.is_empty() {
+        // Whoever sits in between would have it taken for what the client says encrypted (CVE-2021-23214).
+        let problem = Problem::new(b"08P01", "received unencrypted data after SSL request");
+        return Err(problem.detail(
+            "This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.",
+        ));
+    }
+    client.out.push(b'S');
+    Ok(if client.flush().await.is_ok() { Opening::Encryption } else { Opening::Nothing })
 }
 
 fn not_postgres() -> Problem {

@@ -156,7 +156,7 @@ impl Pool {
             };
             let best = shelf.idle.iter().rposition(|idle| fits(idle) && carries(idle));
             let Some(at) = best.or_else(|| shelf.idle.iter().rposition(fits)) else { return Ok(None) };
-            let idle = shelf.idle.remove(at);
+            let mut idle = shelf.idle.remove(at);
             // One that hung up, or said something unasked, is in a state that nobody knows.
             if idle.connection.socket.is_quiet() {
                 return Ok(Some(idle.connection));

@@ -19,6 +19,7 @@ use crate::config::bytes_text;
 use crate::door::rule_text;
 use crate::model::{absent, file};
 use crate::settings::{Address, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Simulated, Tables};
+use crate::tls::serving::DoorTls;
 
 /// All that `punctual check` says.
 #[derive(Debug, Serialize)]
@@ -312,7 +313,16 @@ fn warnings(settings: &Settings) -> Vec<String> {
     let classes = &settings.policy.classes;
     let mut warnings = crowding(&settings.clusters);
     if !settings.listen.ip().is_loopback() {
-        warnings.push(format!("what goes to and from clients at {} is not encrypted", settings.listen));
+        match settings.access.tls {
+            DoorTls::Off => {
+                warnings.push(format!("what goes to and from clients at {} is not encrypted", settings.listen));
+            }
+            DoorTls::Allowed(_) => warnings.push(format!(
+                "what goes to and from clients at {} is encrypted only if they ask for it: see `gateway.tls`",
+                settings.listen
+            )),
+            DoorTls::Required(_) => {}
+        }
     }
     warnings.extend(in_vain(settings));
     warnings.extend(admission::in_vain(settings));

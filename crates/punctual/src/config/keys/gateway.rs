@@ -1,6 +1,6 @@
 //! What the gateway is, and what it keeps.
 
-use super::Fallback::{Is, Said};
+use super::Fallback::{Is, Required, Said};
 use super::Kind::{Bytes, Choice, Count, Duration, Listen, Path, Words};
 use super::{DAY, GIB, HOUR, KIB, MIB, NOTHING, SECOND, TIB, Table, key};
 
@@ -45,6 +45,12 @@ pub(in crate::config) static GATEWAY: Table = Table {
             Is("20"),
             "`scram`: log-ins that may fail in a minute from one address (of IPv6, one /64) before those that follow are refused. 0: \
              any number.",
+        ),
+        key(
+            "tls",
+            Choice(&["off", "allowed", "required"]),
+            Said("`\"allowed\"` with `[tls]`, `\"off\"` without"),
+            "Whether clients are encrypted: none, those that ask for it, or all; then others are turned away.",
         ),
         key(
             "state_dir",
@@ -94,6 +100,22 @@ pub(in crate::config) static GATEWAY: Table = Table {
             Is("\"10s\""),
             "How long connecting to a cluster may take.",
         ),
+    ],
+};
+
+/// `[tls]`.
+pub(in crate::config) static TLS: Table = Table {
+    name: "tls",
+    list: false,
+    what: "What the gateway shows clients that are encrypted. Renewed files are read by a reload.",
+    keys: &[
+        key(
+            "certificate",
+            Path,
+            Required,
+            "Its certificate in PEM, then those that lead to an authority. Names stand in its `subjectAltName`.",
+        ),
+        key("key", Path, Required, "The key to it in PEM, without a passphrase."),
     ],
 };
 
