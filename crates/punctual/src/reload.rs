@@ -207,6 +207,9 @@ fn clusters(old: &[Cluster], new: &[Cluster], reloaded: &mut Reloaded) -> Vec<Cl
         let name = &cluster.spec.name;
         match named(old, name) {
             None => reloaded.changed.push(format!("cluster \"{name}\"")),
+            Some(known) if known != *cluster && known.clone().with_credentials_of(cluster) == *cluster => {
+                reloaded.changed.push(format!("cluster \"{name}\".credentials_file"));
+            }
             Some(known) if known != *cluster => {
                 reloaded.restart.push(format!("cluster \"{name}\""));
                 kept.push(known);

@@ -10,7 +10,7 @@ use punctual::door::{InForce, Rules, Shared, serve};
 use punctual::driver::fallback::Fallback;
 use punctual::link::{Link, Order, Report};
 use punctual::relay::Pool;
-use punctual::settings::{Address, Door, Endpoint};
+use punctual::settings::{Address, Door, Endpoint, Login};
 use punctual_core::Event;
 use punctual_core::class::Class;
 use punctual_core::event::{Abandoned, LossCause};
@@ -111,7 +111,7 @@ async fn a_query_that_is_abandoned_after_it_bounced_is_answered() {
             Report::Joined { mailbox: joined, .. } => mailbox = Some(joined),
             Report::Arrived { query, .. } => {
                 let address = Address::Unix("/nowhere".into());
-                let endpoint = Endpoint { address, user: None, password: None, database: None };
+                let endpoint = Endpoint { address, login: Login::default() };
                 let gone = Pool::new(ClusterId(0), Generation(0), "gone".into(), endpoint, Door::default());
                 id = Some(query.id);
                 let order = Order::Run { query: query.id, on: Arc::new(gone) };

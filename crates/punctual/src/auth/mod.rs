@@ -8,6 +8,7 @@
 //! (RFC 5802), and is still shown nowhere.
 
 pub mod attempts;
+pub mod credentials;
 pub mod lines;
 pub mod scram;
 pub mod users;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::settings::{Address, ClusterKind, Tables};
+use crate::tls::trust::ClusterTls;
 
 /// A file that is right, for lines to be added to.
 const CLUSTER: &str = "[[cluster]]\nname = \"a\"\nkind = \"simulated\"\n";
@@ -120,7 +121,7 @@ fn every_key_means_something() {
         panic!("a postgres cluster has an address")
     };
     assert_eq!(endpoint.address, Address::Tcp { host: "db.example.com".into(), port: 5439 });
-    assert_eq!(endpoint.password.as_ref().map(|secret| secret.reveal()), Some("hunter2"));
+    assert_eq!(endpoint.login.password.as_ref().map(|secret| secret.reveal()), Some("hunter2"));
 }
 
 #[test]
@@ -152,7 +153,7 @@ fn unknown_keys_and_tables_are_refused_with_the_nearest_right_one() {
             punctual.toml:7:9: policy.slots: there is no such key; it belongs in [[cluster]]
             punctual.toml:8:9: policy.colour: there is no such key; there are `routing`, `routing_mode`, `baseline`, `counting`, `violation_target`, `order`, `half_life`, `max_running`, `adaptive`, `adaptive_least`, `adaptive_tolerance`, `max_waiting`, `wait_limit`, `control_slots`, `pin_idle`, `cancel_grace`, `drain_limit`, `start_limit`, `retry_first`, `retry_most`, `decisions_kept`, `max_clusters`
             punctual.toml:11:20: class "etl".match[1].usr: there is no such key; did you mean `user`?
-            punctual.toml:15:9: cluster "a"."a b": there is no such key; there are `name`, `kind`, `size`, `slots`, `price_per_unit_hour`, `minimum_billed`, `keep`, `initial`, `tables`, `tpch`, `tpcds`, `threads_per_unit`, `memory_per_unit`, `time_scale`, `warehouse`, `start_takes`, `address`, `start`, `stop`, `list`, `start_within`, `user`, `password_env`, `password_file`, `database`
+            punctual.toml:15:9: cluster "a"."a b": there is no such key; there are `name`, `kind`, `size`, `slots`, `price_per_unit_hour`, `minimum_billed`, `keep`, `initial`, `tables`, `tpch`, `tpcds`, `threads_per_unit`, `memory_per_unit`, `time_scale`, `warehouse`, `start_takes`, `address`, `start`, `stop`, `list`, `start_within`, `credentials_file`, `user`, `password_env`, `password_file`, `database`, `tls`, `tls_ca`
             punctual.toml:16:9: cluster "a".slot: there is no such key; did you mean `slots`?
             punctual.toml:17:9: cluster "a".password: there is no such key; secrets do not belong in this file: use `password_env` or `password_file`
         "#]],
@@ -533,7 +534,7 @@ fn secrets_that_are_missing_are_refused_and_none_is_ever_shown() {
     let ClusterKind::Address(endpoint) = &settings.clusters[0].kind else {
         panic!("a postgres cluster has an address")
     };
-    assert_eq!(endpoint.password.as_ref().map(|secret| secret.reveal()), Some("s3cret"));
+    assert_eq!(endpoint.login.password.as_ref().map(|secret| secret.reveal()), Some("s3cret"));
     assert!(!format!("{settings:?}").contains("s3cret"));
 }
 
@@ -639,6 +640,39 @@ fn a_certificate_that_cannot_be_shown_is_said_beforehand() {
         &format!("{CLUSTER}[tls]\ncertificate = \"/nowhere/a.crt\"\nkey = \"/nowhere/a.key\"\n"),
         expect_test::expect![[r#"
             punctual.toml:5:15: tls.certificate: cannot read /nowhere/a.crt: No such file or directory (os error 2); write a file with the certificate, in PEM
+        "#]],
+    );
+}
+
+#[test]
+fn how_a_cluster_is_encrypted_and_who_comes_there_is_settled_beforehand() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let credentials = dir.path().join("credentials");
+    std::fs::write(&credentials, "ann analyst opensesame\n").expect("a file");
+    let cluster =
+        |more: &str| format!("[[cluster]]\nname = \"a\"\nkind = \"postgres\"\naddress = \"db:5432\"\n{more}\n");
+    let login = |more: &str| accepted(&cluster(more)).clusters[0].login().expect("it has one").clone();
+    assert!(matches!(login("").tls, ClusterTls::Preferred(_)));
+    assert!(matches!(login("tls = \"off\"").tls, ClusterTls::Off));
+    assert!(matches!(login("tls = \"required\"").tls, ClusterTls::Required(_)));
+    let named = login(&format!("credentials_file = {credentials:?}"));
+    assert_eq!(named.identity("ann", "d").map(|identity| identity.user), Some("analyst"));
+    assert_eq!((named.identity("bob", "d"), named.own().user), (None, "analyst"));
+    let others = login(&format!("credentials_file = {credentials:?}\nuser = \"everyone\"\ndatabase = \"x\""));
+    assert_eq!(others.identity("ann", "d").map(|identity| (identity.user, identity.database)), Some(("analyst", "x")));
+    assert_eq!(others.identity("bob", "d").map(|identity| identity.user), Some("everyone"));
+    assert_eq!(login("").identity("bob", "d").map(|identity| (identity.user, identity.database)), Some(("bob", "d")));
+    refused(&cluster("tls = \"verify-full\""), expect_test::expect![[r#"
+        punctual.toml:5:7: cluster "a".tls: nothing says which authorities are trusted; write `tls_ca` too: a file with the authorities in PEM, such as "/etc/ssl/certs/ca-certificates.crt"
+    "#]]);
+    refused(&cluster("tls = \"required\"\ntls_ca = \"/nowhere\""), expect_test::expect![[r#"
+        punctual.toml:6:10: cluster "a".tls_ca: no certificate is looked at, so it is of no use; write `tls = "verify-full"`, or leave it out
+    "#]]);
+    refused(
+        &cluster("tls = \"verify-ca\"\ntls_ca = \"/nowhere\"\ncredentials_file = \"/nowhere\""),
+        expect_test::expect![[r#"
+            punctual.toml:6:10: cluster "a".tls_ca: cannot read /nowhere: No such file or directory (os error 2); write a file with certificates in PEM
+            punctual.toml:7:20: cluster "a".credentials_file: cannot read /nowhere: No such file or directory (os error 2); write a file that is there and can be read
         "#]],
     );
 }

@@ -127,6 +127,11 @@ impl Connector {
         Ok(Connector { trust, config: Arc::new(config) })
     }
 
+    /// True if no certificate is looked at.
+    pub fn trusts_anyone(&self) -> bool {
+        self.trust == Trust::Anyone
+    }
+
     /// Encrypts a connection to that host.
     ///
     /// # Errors

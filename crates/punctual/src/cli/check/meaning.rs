@@ -20,6 +20,7 @@ use crate::door::rule_text;
 use crate::model::{absent, file};
 use crate::settings::{Address, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Simulated, Tables};
 use crate::tls::serving::DoorTls;
+use crate::tls::trust::ClusterTls;
 
 /// All that `punctual check` says.
 #[derive(Debug, Serialize)]
@@ -336,9 +337,20 @@ fn warnings(settings: &Settings) -> Vec<String> {
         if let Address::Tcp { host, .. } = &endpoint.address
             && !is_this_machine(host)
         {
-            warnings.push(format!("what goes to and from cluster \"{name}\" at {} is not encrypted", endpoint.address));
+            let how = match &endpoint.login.tls {
+                ClusterTls::Off => Some("is not encrypted"),
+                ClusterTls::Preferred(_) => Some("is not encrypted if the cluster, or whoever passes for it, cannot"),
+                ClusterTls::Required(connector) if connector.trusts_anyone() => {
+                    Some("is encrypted, but whoever passes for the cluster is believed")
+                }
+                ClusterTls::Required(_) => None,
+            };
+            let at = &endpoint.address;
+            warnings.extend(
+                how.map(|how| format!("what goes to and from cluster \"{name}\" at {at} {how}: see its `tls`")),
+            );
         }
-        if endpoint.user.is_none() {
+        if endpoint.login.is_theirs() {
             warnings.push(format!(
                 "clients come to cluster \"{name}\" under their own names and without a password, which it has to allow"
             ));
