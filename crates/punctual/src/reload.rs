@@ -154,7 +154,7 @@ fn merge(old: &Settings, read: Settings) -> (Settings, Reloaded) {
 }
 
 /// Users come and go and certificates are renewed; whether anybody is asked who they are stays, as does where the gateway
-/// listens, and whether they are encrypted.
+/// listens, whether they are encrypted, and whether programs need a token.
 fn access(old: &Access, mut new: Access, reloaded: &mut Reloaded) -> Access {
     let mut note = |differs: bool, key: &str, list: fn(&mut Reloaded) -> &mut Vec<String>| {
         if differs {
@@ -167,6 +167,12 @@ fn access(old: &Access, mut new: Access, reloaded: &mut Reloaded) -> Access {
     } else {
         note(true, "gateway.auth", |reloaded| &mut reloaded.restart);
         (new.auth, new.admins) = (old.auth.clone(), old.admins.clone());
+    }
+    if old.tokens.is_some() == new.tokens.is_some() {
+        note(old.tokens != new.tokens, "gateway.http_tokens_file", |reloaded| &mut reloaded.changed);
+    } else {
+        note(true, "gateway.http_tokens_file", |reloaded| &mut reloaded.restart);
+        new.tokens.clone_from(&old.tokens);
     }
     if old.tls.name() == new.tls.name() {
         note(old.tls != new.tls, "tls", |reloaded| &mut reloaded.changed);

@@ -15,6 +15,7 @@ use punctual_core::scan::TimeTable;
 use punctual_core::time::Span;
 
 use crate::auth::credentials::{Credential, Credentials};
+use crate::auth::tokens::Tokens;
 use crate::auth::users::Users;
 use crate::tls::serving::DoorTls;
 use crate::tls::trust::ClusterTls;
@@ -78,6 +79,8 @@ pub struct Access {
     pub admins: Vec<String>,
     /// Whether their connections are encrypted.
     pub tls: DoorTls,
+    /// What programs have to show over HTTP; None: nothing, if they are on this machine.
+    pub tokens: Option<Arc<Tokens>>,
 }
 
 /// How clients prove who they are.

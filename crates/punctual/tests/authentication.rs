@@ -198,3 +198,98 @@ async fn only_admins_see_what_others_run() {
     assert_eq!(served.post("/v1/reload", "").0, 200);
     assert!(seen(&connect("eve", "hello").await).await.is_empty());
 }
+
+/// The whole answer to a request.
+fn ask(served: &Served, path: &str, more: &str) -> String {
+    send(served, &format!("GET {path} HTTP/1.1\r\nHost: gateway.example.org\r\n{more}Connection: close\r\n\r\n"))
+}
+
+/// The whole answer to a query.
+fn run(served: &Served, user: &str, more: &str) -> String {
+    let body = format!("{{\"sql\": \"SELECT * FROM t /* punctual: work=1ms */\", \"user\": \"{user}\"}}");
+    let (host, length) = (served.http, body.len());
+    send(
+        served,
+        &format!(
+            "POST /v1/query HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        ),
+    )
+}
+
+fn send(served: &Served, request: &str) -> String {
+    use std::io::Read;
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", served.http.port())).expect("HTTP accepts");
+    stream.write_all(request.as_bytes()).expect("a request is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn a_query_by_http_is_of_a_user_that_a_token_names_and_of_no_other() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let tokens = "only-for-metrics-and-lists\nonly-for-queries-of-looker looker\nfor-queries-of-whoever-it-is *\n";
+    std::fs::write(dir.path().join("tokens"), tokens).expect("a file");
+    let served = Served::start_in(dir, &format!("http_tokens_file = \"tokens\"\n{SIMULATED}"));
+    while !ask(&served, "/readyz", "").starts_with("HTTP/1.1 200") {
+        std::thread::yield_now();
+    }
+    let with = |token: &str, user: &str| {
+        let answer = run(&served, user, &format!("Authorization: Bearer {token}\r\n"));
+        answer.split(' ').nth(1).map(str::to_owned)
+    };
+    for (token, user, status) in [
+        ("only-for-queries-of-looker", "looker", "200"),
+        ("only-for-queries-of-looker", "ann", "403"),
+        ("only-for-metrics-and-lists", "looker", "403"),
+        ("for-queries-of-whoever-it-is", "ann", "200"),
+        ("for-queries-of-nobody-at-all", "ann", "401"),
+    ] {
+        assert_eq!(with(token, user).as_deref(), Some(status), "{token} {user}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_a_password_is_asked_for_http_is_no_way_around_it() {
+    let served = start("");
+    served.wait_ready();
+    let answer = run(&served, "ann", "");
+    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("queries need a token"), "{answer}");
+    assert_eq!(served.get("/v1/clusters").0, 200);
+}
+
+#[test]
+fn off_loopback_each_request_shows_a_token() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(dir.path().join("tokens"), "0123456789abcdef01234567\n").expect("a file");
+    let file = |more: &str| format!("http_tokens_file = \"tokens\"\n{more}{SIMULATED}");
+    let served = Served::start_in_with_http(dir, "0.0.0.0:0", &file(""));
+    let right = "Authorization: Bearer 0123456789abcdef01234567\r\n";
+    assert!(ask(&served, "/v1/clusters", right).starts_with("HTTP/1.1 200"));
+    assert!(ask(&served, "/metrics", &right.replace("Bearer", "bearer")).starts_with("HTTP/1.1 200"));
+    for wrong in ["", &right.replace("67", "68"), &right.replace("Bearer", "Basic"), "Authorization: Bearer\r\n"] {
+        for path in ["/metrics", "/v1/queries", "/v1/reload", "/nowhere"] {
+            let answer = ask(&served, path, wrong);
+            assert!(
+                answer.starts_with("HTTP/1.1 401")
+                    && answer.contains("www-authenticate: Bearer realm=\"punctual\"\r\n"),
+                "{answer}"
+            );
+        }
+        assert!(ask(&served, "/healthz", wrong).starts_with("HTTP/1.1 200"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hundreds_that_connect_and_say_nothing_keep_nobody_out() {
+    use tokio::io::AsyncReadExt;
+    let served = start("");
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        silent.push(tokio::net::TcpStream::connect(served.address).await.expect("it listens"));
+    }
+    comes_in(&config(&served, "ann", "opensesame")).await;
+    // The first made room.
+    let _ = silent[0].read(&mut [0]).await;
+    comes_in(&config(&served, "bob", "päss wörd")).await;
+}

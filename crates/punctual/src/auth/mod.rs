@@ -11,5 +11,6 @@ pub mod attempts;
 pub mod credentials;
 pub mod lines;
 pub mod scram;
+pub mod tokens;
 pub mod users;
 pub mod verifier;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use super::Typed;
 use super::section::Section;
 use crate::auth::lines::FileError;
+use crate::auth::tokens::Tokens;
 use crate::auth::users::Users;
 use crate::settings::{Access, Auth};
 use crate::tls::serving::{DoorTls, Identity, IdentityError};
 
 /// Who may come in; `tls` is there if it is written.
 pub(super) fn read(gateway: &Section<'_>, tls: Option<&Section<'_>>) -> Access {
-    Access { tls: self::tls(gateway, tls), ..who(gateway) }
+    Access { tls: self::tls(gateway, tls), tokens: tokens(gateway), ..who(gateway) }
 }
 
 fn who(gateway: &Section<'_>) -> Access {
@@ -27,7 +28,7 @@ fn who(gateway: &Section<'_>) -> Access {
         return Access::default();
     }
     let admins = gateway.words("admins", "write the names of users, as in [\"ann\"]");
-    Access { auth: Auth::Scram(Arc::new(users(gateway))), admins, tls: DoorTls::Off }
+    Access { auth: Auth::Scram(Arc::new(users(gateway))), admins, ..Access::default() }
 }
 
 fn users(gateway: &Section<'_>) -> Users {
@@ -47,6 +48,22 @@ fn users(gateway: &Section<'_>) -> Users {
         Err(error) => {
             unusable(gateway, "users_file", &error);
             Users::default()
+        }
+    }
+}
+
+/// What has to be shown over HTTP.
+fn tokens(gateway: &Section<'_>) -> Option<Arc<Tokens>> {
+    const KEY: &str = "http_tokens_file";
+    match Tokens::read(&gateway.path(KEY)?) {
+        Ok(tokens) if tokens.is_empty() => {
+            gateway.complain(KEY, "there is none in it", "write one, as `openssl rand -hex 32` prints it");
+            None
+        }
+        Ok(tokens) => Some(Arc::new(tokens)),
+        Err(error) => {
+            unusable(gateway, KEY, &error);
+            None
         }
     }
 }
@@ -105,9 +122,11 @@ pub(super) fn check_reach(
         let fix = format!("write `auth = \"scram\"` and `users_file`, or listen at \"127.0.0.1:{}\"", listen.port());
         gateway.complain_of("listen", typed.listen, &found, &fix);
     }
-    if let Some(http) = http.filter(|http| !http.ip().is_loopback()) {
-        let found = format!("\"{http}\" can be reached from other machines, and nobody is asked who they are");
-        let fix = format!("write \"127.0.0.1:{}\", and tunnel to it from elsewhere", http.port());
+    if let Some(http) = http.filter(|http| !http.ip().is_loopback())
+        && !gateway.has("http_tokens_file")
+    {
+        let found = format!("\"{http}\" can be reached from other machines, and nobody needs a token");
+        let fix = format!("write `http_tokens_file`, or serve it at \"127.0.0.1:{}\"", http.port());
         gateway.complain_of("http", typed.http, &found, &fix);
     }
 }

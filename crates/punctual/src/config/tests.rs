@@ -356,7 +356,7 @@ fn addresses_that_others_can_reach_are_refused_with_the_reason() {
         &format!("{CLUSTER}[gateway]\nlisten = \"0.0.0.0:6432\"\nhttp = \"192.168.1.7:80\"\n"),
         expect_test::expect![[r#"
             punctual.toml:5:10: gateway.listen: "0.0.0.0:6432" can be reached from other machines, and `auth = "trust"` asks nobody who they are; write `auth = "scram"` and `users_file`, or listen at "127.0.0.1:6432"
-            punctual.toml:6:8: gateway.http: "192.168.1.7:80" can be reached from other machines, and nobody is asked who they are; write "127.0.0.1:80", and tunnel to it from elsewhere
+            punctual.toml:6:8: gateway.http: "192.168.1.7:80" can be reached from other machines, and nobody needs a token; write `http_tokens_file`, or serve it at "127.0.0.1:80"
         "#]],
     );
     refused(
@@ -662,12 +662,18 @@ fn how_a_cluster_is_encrypted_and_who_comes_there_is_settled_beforehand() {
     assert_eq!(others.identity("ann", "d").map(|identity| (identity.user, identity.database)), Some(("analyst", "x")));
     assert_eq!(others.identity("bob", "d").map(|identity| identity.user), Some("everyone"));
     assert_eq!(login("").identity("bob", "d").map(|identity| (identity.user, identity.database)), Some(("bob", "d")));
-    refused(&cluster("tls = \"verify-full\""), expect_test::expect![[r#"
+    refused(
+        &cluster("tls = \"verify-full\""),
+        expect_test::expect![[r#"
         punctual.toml:5:7: cluster "a".tls: nothing says which authorities are trusted; write `tls_ca` too: a file with the authorities in PEM, such as "/etc/ssl/certs/ca-certificates.crt"
-    "#]]);
-    refused(&cluster("tls = \"required\"\ntls_ca = \"/nowhere\""), expect_test::expect![[r#"
+    "#]],
+    );
+    refused(
+        &cluster("tls = \"required\"\ntls_ca = \"/nowhere\""),
+        expect_test::expect![[r#"
         punctual.toml:6:10: cluster "a".tls_ca: no certificate is looked at, so it is of no use; write `tls = "verify-full"`, or leave it out
-    "#]]);
+    "#]],
+    );
     refused(
         &cluster("tls = \"verify-ca\"\ntls_ca = \"/nowhere\"\ncredentials_file = \"/nowhere\""),
         expect_test::expect![[r#"

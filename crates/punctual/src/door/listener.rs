@@ -12,12 +12,13 @@ use punctual_core::event::Outcome;
 use punctual_core::id::{QueryId, SessionId};
 use punctual_core::time::Span;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use super::authenticate::{Turned, authenticate};
 use super::client::Client;
 use super::frames as say;
 use super::guard::Login;
+use super::knocking::Knocking;
 use super::local::Wishes;
 use super::plan::Pipeline;
 use super::problem::Problem;
@@ -33,8 +34,7 @@ use crate::relay::carried::Memory;
 use crate::relay::{ServerFacts, Socket};
 use crate::tls::serving::{DoorTls, Identity};
 
-/// Connections that may be on their way to a session at once. Beyond that nobody is let in until one is through, so
-/// that clients which connect and say nothing cannot pile up; cancel requests come this way too, and are not sessions.
+/// Connections that may be on their way to a session at once.
 const KNOCKING: usize = 256;
 
 /// How long the wait is after a connection could not be accepted (too many open files, say).
@@ -47,16 +47,18 @@ const FACTS_WITHIN: Duration = Duration::from_secs(1);
 ///
 /// [`Order::Farewell`]: crate::link::Order::Farewell
 pub async fn serve(listener: TcpListener, link: Link, shared: Arc<Shared>) {
-    let knocking = Arc::new(Semaphore::new(KNOCKING));
+    let knocking = Knocking::new(KNOCKING);
     loop {
-        // It is never closed.
-        let Ok(permit) = Arc::clone(&knocking).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
+                let Some((turn, told_to_go)) = knocking.enter(peer.ip()).await else { return };
                 let (link, shared) = (link.clone(), Arc::clone(&shared));
                 tokio::spawn(async move {
-                    let opened = knock(stream, peer, &link, &shared).await;
-                    drop(permit);
+                    let opened = tokio::select! {
+                        opened = knock(stream, peer, &link, &shared) => opened,
+                        _ = told_to_go => None,
+                    };
+                    drop(turn);
                     if let Some((client, hello)) = opened {
                         begin((client, class::Client::at(peer.ip())), hello, link, shared).await;
                     }

@@ -27,6 +27,7 @@ pub mod frames;
 mod guard;
 mod imagined;
 mod in_force;
+mod knocking;
 mod listener;
 pub mod local;
 pub mod messages;

@@ -136,7 +136,7 @@ impl Shared {
     }
 
     /// Who lets clients in.
-    pub(super) fn guard(&self) -> &Guard {
+    pub(crate) fn guard(&self) -> &Guard {
         &self.guard
     }
 

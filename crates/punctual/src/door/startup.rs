@@ -193,6 +193,11 @@ impl Hello {
             // Connections to clusters have it anyway.
             return Ok(());
         }
+        if matches!(lower.as_str(), "role" | "session_authorization") {
+            // What is set at the start is set again on other connections, and nothing sets these back.
+            let problem = Problem::new(b"0A000", format!("\"{lower}\" cannot be set at the start of a session here"));
+            return Err(problem.hint("Connect first and then SET it, which keeps the connection for the session."));
+        }
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
         if !lower.chars().all(is_name) {
             return Err(Problem::new(b"42602", format!("invalid parameter name \"{name}\"")));
@@ -299,6 +304,8 @@ mod tests {
         let code = |text: &str| read(text).unwrap_err().sqlstate.code().to_owned();
         assert_eq!(code("database|x|"), "28000");
         assert_eq!(code("user|a|replication|database|"), "0A000");
+        assert_eq!(code("user|a|options|-c role=postgres|"), "0A000");
+        assert_eq!(code("user|a|Session_Authorization|postgres|"), "0A000");
         assert_eq!(code("user|a|punctual.class|nope|"), "22023");
         assert_eq!(code("user|a|punctual.priority|high|"), "22023");
         assert_eq!(code("punctual.class|board|user|bob|"), "42501");

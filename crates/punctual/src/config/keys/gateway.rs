@@ -19,7 +19,20 @@ pub(in crate::config) static GATEWAY: Table = Table {
             Is("\"127.0.0.1:6432\""),
             "Where clients connect, with the Postgres wire. Anywhere but on loopback they must prove who they are: see `auth`.",
         ),
-        key("http", Listen, Is("\"127.0.0.1:8432\""), "Where HTTP is served, on loopback; `\"off\"`: nowhere."),
+        key(
+            "http",
+            Listen,
+            Is("\"127.0.0.1:8432\""),
+            "Where HTTP is served; `\"off\"`: nowhere. Anywhere but on loopback, `http_tokens_file` must be there.",
+        ),
+        key(
+            "http_tokens_file",
+            Path,
+            Said("nobody needs one"),
+            "The tokens that requests have to show as `Authorization: Bearer TOKEN`, a line for each: `TOKEN`, or `TOKEN USER` for queries \
+             as that user, or `TOKEN *` for queries as anyone. `/healthz` and `/readyz` need none. Without it and with `auth = \"scram\"`, \
+             no query is run by HTTP.",
+        ),
         key(
             "auth",
             Choice(&["trust", "scram"]),
