@@ -38,19 +38,33 @@ fn from_stdin() -> Result<String, Stop> {
     Ok(password)
 }
 
+/// Asks at the terminal, which is as it was afterwards, also after Ctrl-C.
 fn asked() -> Result<String, Stop> {
-    let unasked = |cause: io::Error| Stop::failed(format_args!("asking for the password: {cause}"));
     let stdin = io::stdin();
-    let quiet = Quiet::on(&stdin).map_err(unasked)?;
+    let quiet = Quiet::on(&stdin).map_err(|cause| Stop::failed(format_args!("the terminal: {cause}")))?;
+    let runtime = super::runtime()?;
+    let typed = runtime.block_on(async {
+        tokio::select! {
+            typed = tokio::task::spawn_blocking(twice) => typed.map_err(Stop::failed)?,
+            _ = tokio::signal::ctrl_c() => Err(Stop::failed("interrupted")),
+        }
+    });
+    drop(quiet);
+    // It may still wait for a line.
+    runtime.shutdown_background();
+    typed
+}
+
+fn twice() -> Result<String, Stop> {
     let ask = |what: &str| {
         let mut err = io::stderr();
-        write!(err, "{what}").and_then(|()| err.flush()).map_err(unasked)?;
+        // Whoever does not see it can still type.
+        let _ = write!(err, "{what}").and_then(|()| err.flush());
         let typed = from_stdin();
         print::aside("");
         typed
     };
     let (first, again) = (ask("Password: ")?, ask("Again: ")?);
-    drop(quiet);
     if first == again { Ok(first) } else { Err(Stop::usage("they differ")) }
 }
 

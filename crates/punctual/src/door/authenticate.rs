@@ -72,7 +72,8 @@ pub(super) async fn authenticate(
             Err(problem.into())
         }
         Err(NotProved::Failed(problem)) => {
-            tracing::warn!(user, %peer, "a log-in failed: {}", problem.message);
+            // As fields, since what a client calls itself may hold anything.
+            tracing::warn!(user, %peer, why = problem.message, "a log-in failed");
             guard.count(Login::Failed);
             Err(problem.into())
         }

@@ -64,6 +64,7 @@ fn a_file_is_told_in_words() {
         /etc/punctual.toml is right. It means:
 
         Clients connect to 127.0.0.1:6432 with any Postgres driver: psql -h 127.0.0.1 -p 6432
+        They are on this machine, are not asked for a password, and are not encrypted.
         HTTP is off: no metrics, no health.
 
         Clusters
