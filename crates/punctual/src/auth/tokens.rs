@@ -18,7 +18,7 @@ use std::path::Path;
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
 
-use super::lines::{self, FileError, Fault, word};
+use super::lines::{self, Fault, FileError, word};
 
 /// How a line is written.
 const FORM: &str = "TOKEN, or TOKEN USER, or TOKEN *";
@@ -118,7 +118,8 @@ mod tests {
 
     #[test]
     fn a_token_is_one_of_the_file_with_its_user_or_none() {
-        let text = "# three\n0123456789abcdef01234567\nsomething-else-that-is-long \"a b\"\nand-one-for-any-user-at-all *\n";
+        let text =
+            "# three\n0123456789abcdef01234567\nsomething-else-that-is-long \"a b\"\nand-one-for-any-user-at-all *\n";
         let tokens = read(text).expect("it is right");
         assert_eq!(tokens.grant("0123456789abcdef01234567"), Some(&Grant::Nobody));
         assert_eq!(tokens.grant("something-else-that-is-long"), Some(&Grant::User("a b".to_owned())));

@@ -205,7 +205,8 @@ fn admitted(access: &Access, request: &Request) -> Result<Grant, Box<Response>> 
         Some(grant) => Ok(grant.clone()),
         None if matches!(request.uri().path(), "/healthz" | "/readyz") => Ok(Grant::Nobody),
         None => {
-            let refused = refusal(StatusCode::UNAUTHORIZED, "show a token that is known, as Authorization: Bearer TOKEN");
+            let refused =
+                refusal(StatusCode::UNAUTHORIZED, "show a token that is known, as Authorization: Bearer TOKEN");
             let challenge = [(header::WWW_AUTHENTICATE, "Bearer realm=\"punctual\"")];
             Err(Box::new((challenge, refused).into_response()))
         }

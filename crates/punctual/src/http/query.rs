@@ -13,11 +13,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::{Extension, Json};
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use bytes::BytesMut;
 use postgres_protocol::message::backend::{ErrorResponseBody, Field, Message};
 use punctual_core::class::Client;

@@ -3,6 +3,8 @@
 //! One for each process that runs tests: its data directory is a copy of one that was set up once. It runs as the user
 //! `postgres` if we are root, since it refuses root, and goes when we go.
 
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +30,7 @@ impl Postgres {
 
     /// One that listens on a port, and takes nobody there who is not encrypted and does not prove who they are; at its Unix
     /// socket anyone is who they say. Its certificate is `server.crt` of that directory, with `server.key`.
-    pub fn secured(port: u16, certificates: &Path) -> &'static Postgres {
+    pub(crate) fn secured(port: u16, certificates: &Path) -> &'static Postgres {
         static SECURED: OnceLock<Postgres> = OnceLock::new();
         let settings = [format!("port={port}"), "listen_addresses=127.0.0.1".to_owned(), "ssl=on".to_owned()];
         SECURED.get_or_init(|| {
@@ -44,7 +46,7 @@ impl Postgres {
     }
 
     /// The directory of its Unix socket.
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
