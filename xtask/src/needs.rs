@@ -34,6 +34,10 @@ pub(crate) fn install() -> Result<Needs, String> {
         println!("xtask: no psql here; installing Debian's");
         apt(&["postgresql-client"])?;
     }
+    if !on_path("openssl") {
+        println!("xtask: no openssl here, which makes certificates for tests; installing Debian's");
+        apt(&["openssl"])?;
+    }
     Ok(Needs { python: python()?, postgres })
 }
 

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::config::Source;
-use crate::door::{self, Foresight, InForce, Rules};
+use crate::door::{self, Foresight, Guard, InForce, Rules};
 use crate::driver::fallback::Fallback;
 use crate::driver::{Driver, Finale, Parts, Records};
 use crate::history::{self, HistoryError};
@@ -58,6 +58,8 @@ pub enum GatewayError {
     Journal(JournalError),
     /// A thread could not be started.
     Thread(io::Error),
+    /// The system gives no random numbers.
+    Random(io::Error),
     /// The driver ended before its time.
     Driver,
     /// A cluster did not stop, not even by force, in the time to shut down in.
@@ -74,6 +76,7 @@ impl fmt::Display for GatewayError {
             GatewayError::History(error) => write!(f, "history: {error}"),
             GatewayError::Journal(error) => write!(f, "journal: {error}"),
             GatewayError::Thread(error) => write!(f, "starting a thread: {error}"),
+            GatewayError::Random(error) => write!(f, "secrets for the front door: {error}"),
             GatewayError::Driver => write!(f, "the driver ended before its time"),
             GatewayError::Late => write!(f, "a cluster did not stop in time"),
         }
@@ -121,6 +124,8 @@ impl Gateway {
         let opening = journal::Opening { build: BUILD.to_owned(), seed: settings.seed, started: clock.now() };
         let journal = journal::Writer::start(&settings.journal, opening).map_err(GatewayError::Journal)?;
         let metrics = Arc::new(Metrics::new());
+        let guard = Guard::new(settings.access.clone(), clock, metrics.clone()).map_err(GatewayError::Random)?;
+        let guard = Arc::new(guard);
         let fallback = Fallback::new(settings.policy.wait_limit);
         fallback.watch().map_err(GatewayError::Thread)?;
 
@@ -154,7 +159,7 @@ impl Gateway {
         let address = listener.local_addr().unwrap_or(settings.listen);
         let answers = Arc::new(Catalog::new(link.clone()));
         let first = clock.now().micros() >> 4;
-        let shared = door::Shared::new(settings.gateway, in_force, first, answers, fallback)
+        let shared = door::Shared::new(settings.gateway, in_force, first, answers, fallback, guard.clone())
             .ranging(door::TimeRanges::new(&settings.time_tables, clock));
         let (plans, wished) = Plans::new();
         let asks = settings.prediction.explain_every.filter(|_| predicts);
@@ -172,7 +177,7 @@ impl Gateway {
         });
         let learning = renewal.map(|renewal| tokio::spawn(renewal.run(link.clone(), metrics.clone())));
         let aside = asking.into_iter().chain(learning).collect();
-        let reload = Arc::new(Reload::new(source, Arc::clone(&settings), link.clone()));
+        let reload = Arc::new(Reload::new(source, Arc::clone(&settings), link.clone(), guard));
         let serving = http_listener.map(|listener| {
             let shared = http::Shared::new(link.clone(), metrics, front.clone(), reload.clone());
             let served = http::serve(listener, shared, std::future::pending());

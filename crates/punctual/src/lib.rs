@@ -3,6 +3,7 @@
 //! Nothing in here decides. Configuration becomes settings, sockets become events, commands become I/O; the
 //! [`Dispatcher`](punctual_core::Dispatcher) in between is the same that the simulator runs.
 
+pub mod auth;
 pub mod catalog;
 pub mod cli;
 pub mod clock;
@@ -28,4 +29,5 @@ mod record;
 pub mod relay;
 pub mod reload;
 pub mod settings;
+pub mod tls;
 mod whole;

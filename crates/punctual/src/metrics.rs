@@ -41,6 +41,7 @@ pub struct Metrics {
     decisions: Histogram,
     trainings: ByClass,
     plans: ByClass,
+    logins: ByClass,
     history_dropped: Counter,
     journal_dropped: Counter,
 }
@@ -88,6 +89,12 @@ impl Metrics {
                 Histogram::new(exponential_buckets(1e-6, 2.0, 20)),
             ),
             plans: kept(add, "plans", "EXPLAINs asked for to predict from, by outcome: had, failed", Family::default()),
+            logins: kept(
+                add,
+                "logins",
+                "Log-ins, by outcome: accepted, failed (no proof), barred (too many from there had failed), late",
+                Family::default(),
+            ),
             trainings: kept(
                 add,
                 "model_trainings",
@@ -122,6 +129,11 @@ impl Metrics {
     /// A query's plan was asked for: `had`, `failed`.
     pub fn explained(&self, outcome: &str) {
         self.plans.get_or_create(&[("outcome", outcome.to_owned())]).inc();
+    }
+
+    /// A client logged in, or tried to: `accepted`, `failed`, `barred`, `late`.
+    pub fn logged_in(&self, outcome: &str) {
+        self.logins.get_or_create(&[("outcome", outcome.to_owned())]).inc();
     }
 
     /// A model was learnt, or was to be: `adopted`, `kept` (the one in force), `failed`.

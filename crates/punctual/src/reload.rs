@@ -18,9 +18,10 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::config::{ConfigError, Source};
+use crate::door::Guard;
 use crate::link::Link;
 use crate::prepare::{self, PrepareError};
-use crate::settings::{Cluster, Settings};
+use crate::settings::{Access, Cluster, Settings};
 
 /// The way from a changed file to a changed gateway. One reload at a time.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub struct Reload {
     /// Held while they are changed.
     turn: Mutex<()>,
     link: Link,
+    guard: Arc<Guard>,
 }
 
 /// What came of reading the configuration again.
@@ -63,7 +65,9 @@ impl fmt::Display for ReloadError {
             ReloadError::NoFile => write!(f, "there is no configuration file: the gateway was started without one"),
             ReloadError::Config(error) => write!(f, "the configuration cannot be used:\n{error}"),
             ReloadError::Tables(error) => write!(f, "tables for new clusters: {error}"),
-            ReloadError::Degraded => write!(f, "nothing is decided: queries go by the fallback"),
+            ReloadError::Degraded => {
+                write!(f, "nothing is decided, queries go by the fallback; only users and what they may are as written")
+            }
             ReloadError::Ending => write!(f, "the gateway is ending"),
         }
     }
@@ -77,9 +81,9 @@ impl fmt::Display for Reloaded {
 }
 
 impl Reload {
-    /// From there; `settings` are in force.
-    pub fn new(source: Source, settings: Arc<Settings>, link: Link) -> Reload {
-        Reload { source, settings: RwLock::new(settings), turn: Mutex::default(), link }
+    /// From there; `settings` are in force, with `guard` at the front door.
+    pub fn new(source: Source, settings: Arc<Settings>, link: Link, guard: Arc<Guard>) -> Reload {
+        Reload { source, settings: RwLock::new(settings), turn: Mutex::default(), link, guard }
     }
 
     /// The settings in force.
@@ -114,6 +118,8 @@ impl Reload {
         let read = tokio::task::spawn_blocking(read).await.map_err(|_| ReloadError::Ending)??;
         let (merged, reloaded) = merge(&self.settings(), read);
         let merged = Arc::new(merged);
+        // Whoever is no user any more stays out, even if nothing else can change.
+        self.guard.adopt(merged.access.clone());
         match self.link.adopt(Arc::clone(&merged)).await {
             Ok(true) => *self.settings.write().unwrap_or_else(PoisonError::into_inner) = merged,
             Ok(false) => return Err(ReloadError::Degraded),
@@ -130,19 +136,51 @@ fn merge(old: &Settings, read: Settings) -> (Settings, Reloaded) {
     let mut policy = read.policy;
     policy.scaling.offers = offers(&clusters);
     reloaded.changed.extend(differences(&old.policy, &policy));
+    let access = access(&old.access, read.access, &mut reloaded);
     let door = read.door;
     let bounds = [
         ("max_sessions", door.max_sessions != old.door.max_sessions),
         ("max_message", door.max_message != old.door.max_message),
         ("startup_within", door.startup_within != old.door.startup_within),
+        ("failed_logins", door.failed_logins != old.door.failed_logins),
         ("max_statements", door.max_statements != old.door.max_statements),
         ("max_idle_connections", door.max_idle_connections != old.door.max_idle_connections),
         ("connect_within", door.connect_within != old.door.connect_within),
         ("shutdown_within", read.shutdown_within != old.shutdown_within),
     ];
     reloaded.changed.extend(bounds.iter().filter(|(_, differs)| *differs).map(|(key, _)| format!("gateway.{key}")));
-    let merged = Settings { door, policy, clusters, shutdown_within: read.shutdown_within, ..old.clone() };
+    let merged = Settings { door, access, policy, clusters, shutdown_within: read.shutdown_within, ..old.clone() };
     (merged, reloaded)
+}
+
+/// Users come and go and certificates are renewed; whether anybody is asked who they are stays, as does where the gateway
+/// listens, whether they are encrypted, and whether programs need a token.
+fn access(old: &Access, mut new: Access, reloaded: &mut Reloaded) -> Access {
+    let mut note = |differs: bool, key: &str, list: fn(&mut Reloaded) -> &mut Vec<String>| {
+        if differs {
+            list(reloaded).push(key.to_owned());
+        }
+    };
+    if old.auth.name() == new.auth.name() {
+        note(old.auth != new.auth, "gateway.users_file", |reloaded| &mut reloaded.changed);
+        note(old.admins != new.admins, "gateway.admins", |reloaded| &mut reloaded.changed);
+    } else {
+        note(true, "gateway.auth", |reloaded| &mut reloaded.restart);
+        (new.auth, new.admins) = (old.auth.clone(), old.admins.clone());
+    }
+    if old.tokens.is_some() == new.tokens.is_some() {
+        note(old.tokens != new.tokens, "gateway.http_tokens_file", |reloaded| &mut reloaded.changed);
+    } else {
+        note(true, "gateway.http_tokens_file", |reloaded| &mut reloaded.restart);
+        new.tokens.clone_from(&old.tokens);
+    }
+    if old.tls.name() == new.tls.name() {
+        note(old.tls != new.tls, "tls", |reloaded| &mut reloaded.changed);
+    } else {
+        note(true, "gateway.tls", |reloaded| &mut reloaded.restart);
+        new.tls = old.tls.clone();
+    }
+    new
 }
 
 /// The keys that are another and cannot change.
@@ -175,6 +213,9 @@ fn clusters(old: &[Cluster], new: &[Cluster], reloaded: &mut Reloaded) -> Vec<Cl
         let name = &cluster.spec.name;
         match named(old, name) {
             None => reloaded.changed.push(format!("cluster \"{name}\"")),
+            Some(known) if known != *cluster && known.clone().with_credentials_of(cluster) == *cluster => {
+                reloaded.changed.push(format!("cluster \"{name}\".credentials_file"));
+            }
             Some(known) if known != *cluster => {
                 reloaded.restart.push(format!("cluster \"{name}\""));
                 kept.push(known);

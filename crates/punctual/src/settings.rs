@@ -14,6 +14,12 @@ use punctual_core::cluster::Spec;
 use punctual_core::scan::TimeTable;
 use punctual_core::time::Span;
 
+use crate::auth::credentials::{Credential, Credentials};
+use crate::auth::tokens::Tokens;
+use crate::auth::users::Users;
+use crate::tls::serving::DoorTls;
+use crate::tls::trust::ClusterTls;
+
 /// Everything that a gateway needs to know.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -21,12 +27,14 @@ pub struct Settings {
     pub gateway: u16,
     /// The seed of every random choice.
     pub seed: u64,
-    /// Where clients connect with the Postgres wire. Loopback: without authentication only this machine is trusted.
+    /// Where clients connect with the Postgres wire. Loopback, where all are trusted.
     pub listen: SocketAddr,
-    /// Where HTTP is served, on loopback too; None: nowhere.
+    /// Where HTTP is served; None: nowhere.
     pub http: Option<SocketAddr>,
     /// Bounds of the front door.
     pub door: Door,
+    /// Who may come in there.
+    pub access: Access,
     /// Where ended queries are recorded.
     pub history: History,
     /// Where events and commands are recorded.
@@ -50,14 +58,59 @@ pub struct Door {
     pub max_sessions: u32,
     /// The largest protocol message, and the most that is buffered of a pipeline before its Sync.
     pub max_message: usize,
-    /// How long a client may take from connecting to its start-up message.
+    /// How long a client may take from connecting until it is let in.
     pub startup_within: Span,
+    /// Log-ins that may fail in a minute from one address; 0: any number.
+    pub failed_logins: u32,
     /// Prepared statements that a session may have.
     pub max_statements: u32,
     /// Connections to one cluster that may lie idle.
     pub max_idle_connections: u32,
     /// How long connecting to a cluster may take.
     pub connect_within: Span,
+}
+
+/// Who may come in, and what of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Access {
+    /// How clients prove who they are.
+    pub auth: Auth,
+    /// Those who may see what others run.
+    pub admins: Vec<String>,
+    /// Whether their connections are encrypted.
+    pub tls: DoorTls,
+    /// What programs have to show over HTTP; None: nothing, if they are on this machine.
+    pub tokens: Option<Arc<Tokens>>,
+}
+
+/// How clients prove who they are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Auth {
+    /// Not at all: whoever is on this machine is who they say they are, and may see everything.
+    #[default]
+    Trust,
+    /// By SCRAM-SHA-256, against the verifiers of these users.
+    Scram(Arc<Users>),
+}
+
+impl Auth {
+    /// As it is called in the configuration.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Auth::Trust => "trust",
+            Auth::Scram(_) => "scram",
+        }
+    }
+}
+
+impl Access {
+    /// True if that user may see what others run. Where nobody proves who they are, all may.
+    pub fn is_admin(&self, user: &str) -> bool {
+        match self.auth {
+            Auth::Trust => true,
+            Auth::Scram(_) => self.admins.iter().any(|admin| admin == user),
+        }
+    }
 }
 
 /// Where ended queries are recorded.
@@ -123,6 +176,29 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// As whom to connect to it; None if the gateway is all that does.
+    pub fn login(&self) -> Option<&Login> {
+        match &self.kind {
+            ClusterKind::Exec(exec) => Some(&exec.login),
+            ClusterKind::Address(endpoint) => Some(&endpoint.login),
+            ClusterKind::Embedded(_) | ClusterKind::Simulated(_) => None,
+        }
+    }
+
+    /// The same cluster, with the credentials of another.
+    #[must_use]
+    pub fn with_credentials_of(mut self, other: &Cluster) -> Cluster {
+        let credentials = other.login().and_then(|login| login.credentials.clone());
+        match &mut self.kind {
+            ClusterKind::Exec(exec) => Arc::make_mut(exec).login.credentials = credentials,
+            ClusterKind::Address(endpoint) => endpoint.login.credentials = credentials,
+            ClusterKind::Embedded(_) | ClusterKind::Simulated(_) => {}
+        }
+        self
+    }
+}
+
 /// How a cluster is had.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClusterKind {
@@ -164,12 +240,8 @@ pub struct Exec {
     pub list: Vec<String>,
     /// How long it may take from the start to the first answer.
     pub start_within: Span,
-    /// The user to connect as; None: the client's.
-    pub user: Option<String>,
-    /// The password for that user.
-    pub password: Option<Secret>,
-    /// The database to connect to; None: the client's.
-    pub database: Option<String>,
+    /// As whom to connect to it.
+    pub login: Login,
 }
 
 /// An embedded cluster.
@@ -205,12 +277,67 @@ pub enum Tables {
 pub struct Endpoint {
     /// Where it listens.
     pub address: Address,
-    /// The user to connect as; None: the client's.
+    /// As whom.
+    pub login: Login,
+}
+
+/// As whom to connect to a cluster, and how.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Login {
+    /// As whom users of the gateway come that are named here; None: nobody is.
+    pub credentials: Option<Arc<Credentials>>,
+    /// The user that everyone else comes as; None: as they are called, or not at all where some are named.
     pub user: Option<String>,
     /// The password for that user.
     pub password: Option<Secret>,
     /// The database to connect to; None: the client's.
     pub database: Option<String>,
+    /// Whether the connection is encrypted.
+    pub tls: ClusterTls,
+}
+
+/// Someone on a cluster. The secret is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// The user: what `current_user` is there.
+    pub user: &'a str,
+    /// The database.
+    pub database: &'a str,
+    /// The password, if there is one.
+    pub password: Option<&'a Secret>,
+}
+
+impl Login {
+    /// Who a user of the gateway is on the cluster; None if they may not come.
+    pub fn identity<'a>(&'a self, user: &'a str, database: &'a str) -> Option<Identity<'a>> {
+        let database = self.database.as_deref().unwrap_or(database);
+        let named = self.credentials.as_ref().and_then(|credentials| credentials.of(user));
+        if let Some(Credential { user, password }) = named {
+            return Some(Identity { user, database, password: password.as_ref() });
+        }
+        let user = match &self.user {
+            Some(user) => user,
+            None if self.credentials.is_some() => return None,
+            None => user,
+        };
+        Some(Identity { user, database, password: self.password.as_ref() })
+    }
+
+    /// Who the gateway itself is there, when it looks whether the cluster is.
+    pub fn own(&self) -> Identity<'_> {
+        let any = self.credentials.as_ref().and_then(|credentials| credentials.any());
+        let (user, password) = match (&self.user, any) {
+            (Some(user), _) => (user.as_str(), self.password.as_ref()),
+            (None, Some(any)) => (any.user.as_str(), any.password.as_ref()),
+            (None, None) => ("punctual", self.password.as_ref()),
+        };
+        Identity { user, database: self.database.as_deref().unwrap_or(user), password }
+    }
+
+    /// True if it is not known beforehand who comes: clients use their own names.
+    pub fn is_theirs(&self) -> bool {
+        self.user.is_none() && self.credentials.is_none()
+    }
 }
 
 /// Where a cluster listens.
@@ -264,6 +391,7 @@ impl Default for Door {
             max_sessions: 1_000,
             max_message: 64 << 20,
             startup_within: Span::from_secs(60),
+            failed_logins: 20,
             max_statements: 1_000,
             max_idle_connections: 16,
             connect_within: Span::from_secs(10),

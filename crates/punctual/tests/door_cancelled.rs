@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::driver::Knob;
 use common::raw::{Raw, frame};
 use common::{Gateway, Wanted, code};
-use punctual::settings::{Address, Endpoint};
+use punctual::settings::{Address, Endpoint, Login};
 use punctual_core::query::Status;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
@@ -41,7 +41,7 @@ async fn cluster() -> (Endpoint, mpsc::UnboundedReceiver<Heard>) {
         }
     });
     let address = Address::Tcp { host: "127.0.0.1".into(), port };
-    (Endpoint { address, user: None, password: None, database: None }, heard)
+    (Endpoint { address, login: Login::default() }, heard)
 }
 
 async fn converse(mut raw: Raw, tell: mpsc::UnboundedSender<Heard>, stop: Arc<Notify>) {

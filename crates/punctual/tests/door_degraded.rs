@@ -10,7 +10,7 @@ use punctual::door::{InForce, Rules, Shared, serve};
 use punctual::driver::fallback::Fallback;
 use punctual::link::{Link, Order, Report};
 use punctual::relay::Pool;
-use punctual::settings::{Address, Door, Endpoint};
+use punctual::settings::{Address, Door, Endpoint, Login};
 use punctual_core::Event;
 use punctual_core::class::Class;
 use punctual_core::event::{Abandoned, LossCause};
@@ -33,7 +33,8 @@ impl Silent {
         let fallback = Fallback::new(wait_limit);
         let answers = Arc::new(FixedAnswers);
         let in_force = InForce::new(Rules::new(Door::default(), Class::built_in()));
-        let shared = Shared::new(1, in_force, 1, answers, Arc::clone(&fallback));
+        let guard = Arc::new(punctual::door::Guard::trusting().expect("random numbers"));
+        let shared = Shared::new(1, in_force, 1, answers, Arc::clone(&fallback), guard);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let port = listener.local_addr().expect("it is bound").port();
         tokio::spawn(serve(listener, link, Arc::new(shared)));
@@ -110,7 +111,7 @@ async fn a_query_that_is_abandoned_after_it_bounced_is_answered() {
             Report::Joined { mailbox: joined, .. } => mailbox = Some(joined),
             Report::Arrived { query, .. } => {
                 let address = Address::Unix("/nowhere".into());
-                let endpoint = Endpoint { address, user: None, password: None, database: None };
+                let endpoint = Endpoint { address, login: Login::default() };
                 let gone = Pool::new(ClusterId(0), Generation(0), "gone".into(), endpoint, Door::default());
                 id = Some(query.id);
                 let order = Order::Run { query: query.id, on: Arc::new(gone) };

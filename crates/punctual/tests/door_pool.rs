@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::postgres::Postgres;
 use punctual::relay::{ConnectError, Pool, probe};
-use punctual::settings::{Address, Door, Endpoint, Secret};
+use punctual::settings::{Address, Door, Endpoint, Login, Secret};
 use punctual_core::id::{ClusterId, Generation};
 use punctual_core::time::Span;
 use tokio::net::TcpListener;
@@ -19,7 +19,8 @@ fn pool(door: Door) -> Arc<Pool> {
 fn endpoint(user: &str, password: Option<&str>) -> Endpoint {
     let usual = Postgres::shared().endpoint();
     let password = password.map(|password| Secret::new(password.into()));
-    Endpoint { user: Some(user.into()), password, database: Some("postgres".into()), ..usual }
+    let login = Login { user: Some(user.into()), password, database: Some("postgres".into()), ..Login::default() };
+    Endpoint { login, ..usual }
 }
 
 #[tokio::test]
@@ -40,7 +41,7 @@ async fn why_there_is_no_connection_is_told_apart() {
     let nobody = probe(&endpoint("nobody", None), within).await.unwrap_err();
     assert!(nobody.is_the_clients(), "{nobody}");
     let address = Address::Unix("/nonexistent/socket".into());
-    let nowhere = Endpoint { address, user: None, password: None, database: None };
+    let nowhere = Endpoint { address, login: Login::default() };
     let unreachable = probe(&nowhere, within).await.unwrap_err();
     assert!(matches!(unreachable, ConnectError::Unreachable { .. }));
     assert!(unreachable.to_string().starts_with("connecting to /nonexistent/socket failed: "));
@@ -51,7 +52,7 @@ async fn a_server_that_says_nothing_is_given_up_and_one_that_talks_nonsense_too(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let address = Address::Tcp { host: "127.0.0.1".into(), port };
-    let endpoint = Endpoint { address, user: None, password: None, database: None };
+    let endpoint = Endpoint { address, login: Login::default() };
     let error = probe(&endpoint, Span::from_millis(10)).await.unwrap_err();
     assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
     let nonsense = async {

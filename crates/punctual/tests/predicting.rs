@@ -13,7 +13,7 @@ use punctual::link::{Link, Report};
 use punctual::metrics::Metrics;
 use punctual::plans::{Asker, Plans, Wish};
 use punctual::relay::Pool;
-use punctual::settings::{Address, Door, Endpoint};
+use punctual::settings::{Address, Door, Endpoint, Login};
 use punctual_core::id::{ClusterId, Generation};
 use punctual_core::predict::features::{FEATURES, PLAN};
 use punctual_core::statement::Statement;
@@ -152,7 +152,7 @@ async fn an_explain_that_takes_too_long_is_cancelled_and_not_asked_again() {
     let (heard, mut cancels) = tokio::sync::mpsc::channel(1);
     tokio::spawn(mute(listener, heard));
     let address = Address::Tcp { host: "127.0.0.1".into(), port };
-    let endpoint = Endpoint { address, user: None, password: None, database: None };
+    let endpoint = Endpoint { address, login: Login::default() };
     let pool = Arc::new(Pool::new(ClusterId(0), Generation(1), "mute".into(), endpoint, Door::default()));
     let (link, mut reports) = Link::new();
     tokio::spawn(async move {

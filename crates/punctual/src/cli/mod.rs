@@ -17,6 +17,7 @@ mod reproduce;
 mod serve;
 mod simulate;
 mod train;
+mod user;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -46,6 +47,8 @@ enum Command {
     Demo(demo::Flags),
     /// Run the gateway in front of clusters
     Serve(serve::Flags),
+    /// Print the line that lets a user in, for `gateway.users_file`
+    User(user::Flags),
     /// Say what a configuration means, and what is wrong with it
     Check(check::Check),
     /// Decide again what a journal recorded, and say whether the decisions agree
@@ -86,6 +89,7 @@ pub fn main() -> ExitCode {
         Ok(Command::Serve(flags)) => serve::run(&flags),
         Ok(Command::Check(flags)) => check::run(&flags, &mut std::io::stdout(), &mut std::io::stderr())
             .map_err(|cause| Stop::Unprinted(cause.into())),
+        Ok(Command::User(flags)) => user::run(&flags),
         Ok(Command::Replay(flags)) => replay::run(&flags),
         Ok(Command::Explain(flags)) => explain::run(&flags),
         Ok(Command::Import(flags)) => import::run(&flags),

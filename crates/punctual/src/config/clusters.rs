@@ -10,13 +10,14 @@ use punctual_core::billing::Price;
 use punctual_core::cluster::Spec;
 use punctual_core::id::Units;
 use punctual_engine::scale;
-use toml::Spanned;
-use toml::de::DeValue;
 
+use super::access;
 use super::keys::ONLY_FOR;
 use super::section::Section;
 use super::value::{self, Wrong, quoted};
-use crate::settings::{Address, Cluster, ClusterKind, Embedded, Endpoint, Exec, Secret, Simulated, Tables};
+use crate::auth::credentials::Credentials;
+use crate::settings::{Address, Cluster, ClusterKind, Embedded, Endpoint, Exec, Login, Secret, Simulated, Tables};
+use crate::tls::trust::{Authorities, ClusterTls, Connector, Trust};
 
 /// Slots for each unit of size, where they are not written.
 const SLOTS_PER_UNIT: u32 = 4;
@@ -100,9 +101,61 @@ fn exec(section: &Section<'_>) -> Exec {
         stop: words(section, "stop"),
         list: words(section, "list"),
         start_within: section.span_or_default("start_within"),
+        login: login(section),
+    }
+}
+
+/// As whom to connect, and how.
+fn login(section: &Section<'_>) -> Login {
+    let credentials = section.path("credentials_file").and_then(|path| match Credentials::read(&path) {
+        Ok(credentials) => Some(Arc::new(credentials)),
+        Err(error) => {
+            access::unusable(section, "credentials_file", &error);
+            None
+        }
+    });
+    Login {
+        credentials,
         user: section.text("user"),
         password: password_of_user(section),
         database: section.text("database"),
+        tls: tls(section),
+    }
+}
+
+/// Whether connections are encrypted.
+fn tls(section: &Section<'_>) -> ClusterTls {
+    let wanted = section.choice("tls");
+    let verifies = matches!(wanted, Some("verify-ca" | "verify-full"));
+    if !verifies && section.has("tls_ca") {
+        let fix = "write `tls = \"verify-full\"`, or leave it out";
+        section.complain("tls_ca", "no certificate is looked at, so it is of no use", fix);
+    }
+    let trust = if verifies {
+        if !section.has("tls_ca") {
+            let fix = "write `tls_ca` too: a file with the authorities in PEM, such as \"/etc/ssl/certs/ca-certificates.crt\"";
+            section.complain("tls", "nothing says which authorities are trusted", fix);
+        }
+        match section.path("tls_ca").map(|path| Authorities::read(&path)) {
+            Some(Ok(trusted)) if wanted == Some("verify-ca") => Trust::Led(trusted),
+            Some(Ok(trusted)) => Trust::Named(trusted),
+            Some(Err(error)) => {
+                section.complain("tls_ca", error.to_string(), "write a file with certificates in PEM");
+                return ClusterTls::Off;
+            }
+            None => return ClusterTls::Off,
+        }
+    } else {
+        Trust::Anyone
+    };
+    match (wanted, Connector::new(trust)) {
+        (Some("off"), _) => ClusterTls::Off,
+        (Some("preferred"), Ok(connector)) => ClusterTls::Preferred(connector),
+        (_, Ok(connector)) => ClusterTls::Required(connector),
+        (_, Err(error)) => {
+            section.complain("tls_ca", format!("a certificate of it cannot be trusted: {error}"), "leave that one out");
+            ClusterTls::Off
+        }
     }
 }
 
@@ -113,18 +166,10 @@ fn words(section: &Section<'_>, key: &str) -> Vec<String> {
         section.complain_of_all(format!("`{key}` is missing"), FIX);
         return Vec::new();
     }
-    let items = section.list(key, "texts");
-    if items.is_empty() {
+    if section.list(key, "texts").is_empty() {
         section.complain(key, "it names no program", FIX);
     }
-    let read = |item: &Spanned<DeValue<'_>>| match item.get_ref().as_str() {
-        Some(word) => Some(word.to_owned()),
-        None => {
-            section.file().note(item.span().start, &section.key_called(key), "it holds what is no text", FIX);
-            None
-        }
-    };
-    items.into_iter().filter_map(read).collect()
+    section.words(key, FIX)
 }
 
 fn simulated(section: &Section<'_>) -> Simulated {
@@ -222,13 +267,8 @@ fn endpoint(section: &Section<'_>) -> Endpoint {
     if !section.has("address") {
         section.complain_of_all("`address` is missing", "write \"host:port\" or \"unix:/path/of/socket\"");
     }
-    let (user, password) = (section.text("user"), password_of_user(section));
-    Endpoint {
-        address: section.address("address").unwrap_or(Address::Unix(PathBuf::new())),
-        user,
-        password,
-        database: section.text("database"),
-    }
+    let address = section.address("address").unwrap_or(Address::Unix(PathBuf::new()));
+    Endpoint { address, login: login(section) }
 }
 
 /// The password of the user that is written.

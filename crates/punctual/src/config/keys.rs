@@ -15,7 +15,7 @@ use punctual_core::time::Span;
 use super::value::bytes_text;
 
 pub(super) use admission::{LANE, LANES};
-pub(super) use gateway::{GATEWAY, HISTORY, JOURNAL};
+pub(super) use gateway::{GATEWAY, HISTORY, JOURNAL, TLS};
 pub(super) use lists::{CLASS, CLUSTER, ONLY_FOR, RULE, TABLE};
 pub(super) use rules::{POLICY, PREDICTION, SCALING};
 
@@ -67,7 +67,7 @@ pub(super) enum Kind {
     Dirs,
     /// A program and its arguments, as a list.
     Words,
-    /// An address of this machine to listen at.
+    /// An address to listen at.
     Listen,
     /// Where a cluster listens.
     Address,
@@ -106,8 +106,8 @@ const fn key(name: &'static str, kind: Kind, fallback: Fallback, what: &'static 
 }
 
 /// The tables of the file.
-pub(super) static TABLES: [&Table; 11] =
-    [&GATEWAY, &HISTORY, &JOURNAL, &PREDICTION, &POLICY, &LANES, &SCALING, &CLASS, &LANE, &TABLE, &CLUSTER];
+pub(super) static TABLES: [&Table; 12] =
+    [&GATEWAY, &TLS, &HISTORY, &JOURNAL, &PREDICTION, &POLICY, &LANES, &SCALING, &CLASS, &LANE, &TABLE, &CLUSTER];
 
 impl Table {
     /// The table of that name.

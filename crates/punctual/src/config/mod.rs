@@ -9,6 +9,7 @@
 //! [`keys`] is the one table of what can be written; the other files give it a meaning. Nothing downstream knows
 //! that there is a file.
 
+mod access;
 mod admission;
 mod classes;
 mod clusters;
@@ -210,12 +211,16 @@ fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>, typed: Typed<'_>)
         file.note(0, "cluster", "there is none, so no query could run", "write at least one [[cluster]]");
     }
     let (listen, http) = listens(&gateway, typed);
+    let of_tls = document.contains_key("tls").then(|| file.section(document, &keys::TLS));
+    let access = access::read(&gateway, of_tls.as_ref());
+    access::check_reach(&gateway, typed, (listen, http), &access);
     Settings {
         gateway: gateway.count("id") as u16,
         seed: gateway.count("seed"),
         listen: listen.unwrap_or_else(|| ([127, 0, 0, 1], 0).into()),
         http,
         door: door(&gateway),
+        access,
         history: history(&file.section(document, &keys::HISTORY), &state_dir),
         journal: journal(&file.section(document, &keys::JOURNAL), &state_dir),
         prediction: self::prediction(&prediction, &state_dir),
@@ -245,6 +250,7 @@ fn door(gateway: &Section<'_>) -> Door {
         max_sessions: gateway.count32("max_sessions"),
         max_message: gateway.bytes("max_message") as usize,
         startup_within: gateway.span_or_default("startup_within"),
+        failed_logins: gateway.count32("failed_logins"),
         max_statements: gateway.count32("max_statements"),
         max_idle_connections: gateway.count32("max_idle_connections"),
         connect_within: gateway.span_or_default("connect_within"),

@@ -293,6 +293,18 @@ impl<'f> Section<'f> {
         }
     }
 
+    /// The items of a list of texts; `fix` says how to write one.
+    pub(super) fn words(&self, key: &str, fix: &str) -> Vec<String> {
+        let read = |item: &Spanned<DeValue<'_>>| match item.get_ref().as_str() {
+            Some(word) => Some(word.to_owned()),
+            None => {
+                self.file.note(item.span().start, &self.key_called(key), "it holds what is no text", fix);
+                None
+            }
+        };
+        self.list(key, "texts").into_iter().filter_map(read).collect()
+    }
+
     /// What errors call one of its keys.
     pub(super) fn key_called(&self, key: &str) -> String {
         format!("{}.{key}", self.called)

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::settings::{Address, ClusterKind, Tables};
+use crate::tls::trust::ClusterTls;
 
 /// A file that is right, for lines to be added to.
 const CLUSTER: &str = "[[cluster]]\nname = \"a\"\nkind = \"simulated\"\n";
@@ -120,7 +121,7 @@ fn every_key_means_something() {
         panic!("a postgres cluster has an address")
     };
     assert_eq!(endpoint.address, Address::Tcp { host: "db.example.com".into(), port: 5439 });
-    assert_eq!(endpoint.password.as_ref().map(|secret| secret.reveal()), Some("hunter2"));
+    assert_eq!(endpoint.login.password.as_ref().map(|secret| secret.reveal()), Some("hunter2"));
 }
 
 #[test]
@@ -147,12 +148,12 @@ fn unknown_keys_and_tables_are_refused_with_the_nearest_right_one() {
         expect_test::expect![[r#"
             punctual.toml:2:9: listen: there is no such table; it belongs in [gateway]
             punctual.toml:3:10: polcy: there is no such table; did you mean [policy]?
-            punctual.toml:4:10: zebra: there is no such table; there are [gateway], [history], [journal], [prediction], [policy], [lanes], [scaling], [[class]], [[lane]], [[table]], [[cluster]]
+            punctual.toml:4:10: zebra: there is no such table; there are [gateway], [tls], [history], [journal], [prediction], [policy], [lanes], [scaling], [[class]], [[lane]], [[table]], [[cluster]]
             punctual.toml:6:9: policy.max_wating: there is no such key; did you mean `max_waiting`?
             punctual.toml:7:9: policy.slots: there is no such key; it belongs in [[cluster]]
             punctual.toml:8:9: policy.colour: there is no such key; there are `routing`, `routing_mode`, `baseline`, `counting`, `violation_target`, `order`, `half_life`, `max_running`, `adaptive`, `adaptive_least`, `adaptive_tolerance`, `max_waiting`, `wait_limit`, `control_slots`, `pin_idle`, `cancel_grace`, `drain_limit`, `start_limit`, `retry_first`, `retry_most`, `decisions_kept`, `max_clusters`
             punctual.toml:11:20: class "etl".match[1].usr: there is no such key; did you mean `user`?
-            punctual.toml:15:9: cluster "a"."a b": there is no such key; there are `name`, `kind`, `size`, `slots`, `price_per_unit_hour`, `minimum_billed`, `keep`, `initial`, `tables`, `tpch`, `tpcds`, `threads_per_unit`, `memory_per_unit`, `time_scale`, `warehouse`, `start_takes`, `address`, `start`, `stop`, `list`, `start_within`, `user`, `password_env`, `password_file`, `database`
+            punctual.toml:15:9: cluster "a"."a b": there is no such key; there are `name`, `kind`, `size`, `slots`, `price_per_unit_hour`, `minimum_billed`, `keep`, `initial`, `tables`, `tpch`, `tpcds`, `threads_per_unit`, `memory_per_unit`, `time_scale`, `warehouse`, `start_takes`, `address`, `start`, `stop`, `list`, `start_within`, `credentials_file`, `user`, `password_env`, `password_file`, `database`, `tls`, `tls_ca`
             punctual.toml:16:9: cluster "a".slot: there is no such key; did you mean `slots`?
             punctual.toml:17:9: cluster "a".password: there is no such key; secrets do not belong in this file: use `password_env` or `password_file`
         "#]],
@@ -315,12 +316,47 @@ fn names_are_unique_lower_case_and_not_reserved() {
 }
 
 #[test]
+fn whoever_comes_from_elsewhere_must_say_who_they_are() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let users = dir.path().join("users");
+    let scram = |more: &str| format!("{CLUSTER}[gateway]\nauth = \"scram\"\nusers_file = {users:?}\n{more}");
+    std::fs::write(&users, crate::auth::users::line("ann", "opensesame")).expect("a file");
+    let settings = accepted(&scram("listen = \"0.0.0.0:6432\"\nadmins = [\"ann\"]\n"));
+    assert_eq!((settings.access.auth.name(), settings.access.admins), ("scram", vec!["ann".to_owned()]));
+    assert!(!settings.access.auth.eq(&crate::settings::Auth::Trust));
+    refused(
+        &format!("{CLUSTER}[gateway]\nauth = \"scram\"\nadmins = [3]\n"),
+        expect_test::expect![[r#"
+            punctual.toml:5:8: gateway.auth: nothing says who the users are; write `users_file` too: a file with a line for each user, as `punctual user NAME` prints it
+            punctual.toml:6:11: gateway.admins: it holds what is no text; write the names of users, as in ["ann"]
+        "#]],
+    );
+    refused(
+        &format!("{CLUSTER}[gateway]\nauth = \"none\"\nusers_file = \"users\"\nadmins = [\"ann\"]\n"),
+        expect_test::expect![[r#"
+            punctual.toml:5:8: gateway.auth: "none" is not known; write one of "trust", "scram"
+            punctual.toml:6:14: gateway.users_file: nobody is asked who they are, so it is of no use; write `auth = "scram"` too, or leave it out
+            punctual.toml:7:10: gateway.admins: nobody is asked who they are, so it is of no use; write `auth = "scram"` too, or leave it out
+        "#]],
+    );
+    std::fs::write(&users, "# nobody yet\n").expect("a file");
+    let said = parse(&scram(""), Path::new("punctual.toml")).expect_err("nobody could come in").to_string();
+    assert_eq!(
+        said,
+        "punctual.toml:6:14: gateway.users_file: there is nobody in it; add the line that `punctual user NAME` prints"
+    );
+    std::fs::write(&users, "ann:opensesame\n").expect("a file");
+    let said = parse(&scram(""), Path::new("punctual.toml")).expect_err("that is a password").to_string();
+    assert!(said.contains("users:1: a password does not belong here") && !said.contains("opensesame"), "{said}");
+}
+
+#[test]
 fn addresses_that_others_can_reach_are_refused_with_the_reason() {
     refused(
         &format!("{CLUSTER}[gateway]\nlisten = \"0.0.0.0:6432\"\nhttp = \"192.168.1.7:80\"\n"),
         expect_test::expect![[r#"
-            punctual.toml:5:10: gateway.listen: "0.0.0.0:6432" can be reached from other machines, and nobody is asked for a password yet; write "127.0.0.1:6432", and tunnel to it from elsewhere
-            punctual.toml:6:8: gateway.http: "192.168.1.7:80" can be reached from other machines, and nobody is asked for a password yet; write "127.0.0.1:80", and tunnel to it from elsewhere
+            punctual.toml:5:10: gateway.listen: "0.0.0.0:6432" can be reached from other machines, and `auth = "trust"` asks nobody who they are; write `auth = "scram"` and `users_file`, or listen at "127.0.0.1:6432"
+            punctual.toml:6:8: gateway.http: "192.168.1.7:80" can be reached from other machines, and nobody needs a token; write `http_tokens_file`, or serve it at "127.0.0.1:80"
         "#]],
     );
     refused(
@@ -348,8 +384,8 @@ fn what_is_typed_stands_for_what_is_written_and_is_held_to_the_same_rules() {
     let settings = with(&written, "localhost:2", "off").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((settings.listen.to_string().as_str(), settings.http), ("127.0.0.1:2", None));
     expect_test::expect![[r#"
-        --listen: "0.0.0.0:0" can be reached from other machines, and nobody is asked for a password yet; write "127.0.0.1:0", and tunnel to it from elsewhere
         --http: "here" is not an address; write an address and a port, as in "127.0.0.1:6432"
+        --listen: "0.0.0.0:0" can be reached from other machines, and `auth = "trust"` asks nobody who they are; write `auth = "scram"` and `users_file`, or listen at "127.0.0.1:0"
         punctual.toml:5:1: gateway.lisen: there is no such key; did you mean `listen`?
     "#]]
     .assert_eq(&with(&format!("{CLUSTER}[gateway]\nlisen = 3\n"), "0.0.0.0:0", "here").unwrap_err());
@@ -498,7 +534,7 @@ fn secrets_that_are_missing_are_refused_and_none_is_ever_shown() {
     let ClusterKind::Address(endpoint) = &settings.clusters[0].kind else {
         panic!("a postgres cluster has an address")
     };
-    assert_eq!(endpoint.password.as_ref().map(|secret| secret.reveal()), Some("s3cret"));
+    assert_eq!(endpoint.login.password.as_ref().map(|secret| secret.reveal()), Some("s3cret"));
     assert!(!format!("{settings:?}").contains("s3cret"));
 }
 
@@ -584,4 +620,65 @@ fn the_example_is_right() {
 #[test]
 fn the_documentation_lists_every_key_with_its_default() {
     doc::assert_generated("configuration.md", "keys", &markdown());
+}
+
+#[test]
+fn a_certificate_that_cannot_be_shown_is_said_beforehand() {
+    refused(
+        &format!("{CLUSTER}[gateway]\ntls = \"required\"\n"),
+        expect_test::expect![[r#"
+            punctual.toml:5:7: gateway.tls: there is no certificate to show; write a table [tls] with `certificate` and `key`
+        "#]],
+    );
+    refused(
+        &format!("{CLUSTER}[tls]\ncertificate = \"/nowhere/a.crt\"\n"),
+        expect_test::expect![[r#"
+            punctual.toml:4:1: tls: `key` is missing; write a path
+        "#]],
+    );
+    refused(
+        &format!("{CLUSTER}[tls]\ncertificate = \"/nowhere/a.crt\"\nkey = \"/nowhere/a.key\"\n"),
+        expect_test::expect![[r#"
+            punctual.toml:5:15: tls.certificate: cannot read /nowhere/a.crt: No such file or directory (os error 2); write a file with the certificate, in PEM
+        "#]],
+    );
+}
+
+#[test]
+fn how_a_cluster_is_encrypted_and_who_comes_there_is_settled_beforehand() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let credentials = dir.path().join("credentials");
+    std::fs::write(&credentials, "ann analyst opensesame\n").expect("a file");
+    let cluster =
+        |more: &str| format!("[[cluster]]\nname = \"a\"\nkind = \"postgres\"\naddress = \"db:5432\"\n{more}\n");
+    let login = |more: &str| accepted(&cluster(more)).clusters[0].login().expect("it has one").clone();
+    assert!(matches!(login("").tls, ClusterTls::Preferred(_)));
+    assert!(matches!(login("tls = \"off\"").tls, ClusterTls::Off));
+    assert!(matches!(login("tls = \"required\"").tls, ClusterTls::Required(_)));
+    let named = login(&format!("credentials_file = {credentials:?}"));
+    assert_eq!(named.identity("ann", "d").map(|identity| identity.user), Some("analyst"));
+    assert_eq!((named.identity("bob", "d"), named.own().user), (None, "analyst"));
+    let others = login(&format!("credentials_file = {credentials:?}\nuser = \"everyone\"\ndatabase = \"x\""));
+    assert_eq!(others.identity("ann", "d").map(|identity| (identity.user, identity.database)), Some(("analyst", "x")));
+    assert_eq!(others.identity("bob", "d").map(|identity| identity.user), Some("everyone"));
+    assert_eq!(login("").identity("bob", "d").map(|identity| (identity.user, identity.database)), Some(("bob", "d")));
+    refused(
+        &cluster("tls = \"verify-full\""),
+        expect_test::expect![[r#"
+        punctual.toml:5:7: cluster "a".tls: nothing says which authorities are trusted; write `tls_ca` too: a file with the authorities in PEM, such as "/etc/ssl/certs/ca-certificates.crt"
+    "#]],
+    );
+    refused(
+        &cluster("tls = \"required\"\ntls_ca = \"/nowhere\""),
+        expect_test::expect![[r#"
+        punctual.toml:6:10: cluster "a".tls_ca: no certificate is looked at, so it is of no use; write `tls = "verify-full"`, or leave it out
+    "#]],
+    );
+    refused(
+        &cluster("tls = \"verify-ca\"\ntls_ca = \"/nowhere\"\ncredentials_file = \"/nowhere\""),
+        expect_test::expect![[r#"
+            punctual.toml:6:10: cluster "a".tls_ca: cannot read /nowhere: No such file or directory (os error 2); write a file with certificates in PEM
+            punctual.toml:7:20: cluster "a".credentials_file: cannot read /nowhere: No such file or directory (os error 2); write a file that is there and can be read
+        "#]],
+    );
 }

@@ -1,10 +1,12 @@
 //! A client's connection: what came from it and what is on its way to it.
 
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::relay::Socket;
 use crate::relay::buffer::Buffer;
+use crate::tls::serving::Identity;
 
 /// A client's connection.
 #[derive(Debug)]
@@ -19,12 +21,35 @@ pub(super) struct Client {
     written: usize,
     /// True once it has hung up, or cannot be written to.
     pub gone: bool,
+    /// The certificate that it was shown, as proofs are bound to it.
+    binding: Option<Arc<[u8]>>,
 }
 
 impl Client {
     /// A client that has just connected.
     pub(super) fn new(socket: Socket) -> Client {
-        Client { socket, input: Buffer::default(), out: Vec::new(), written: 0, gone: false }
+        Client { socket, input: Buffer::default(), out: Vec::new(), written: 0, gone: false, binding: None }
+    }
+
+    /// The same, encrypted from here on. `direct`: it began with that.
+    ///
+    /// # Errors
+    /// If the handshake fails.
+    pub(super) async fn encrypted(self, identity: &Identity, direct: bool) -> io::Result<Client> {
+        let Socket::Tcp(stream) = self.socket else { return Err(io::ErrorKind::Unsupported.into()) };
+        let stream = identity.accept(stream, direct).await?;
+        let socket = Socket::Tls(Box::new(stream.into()));
+        Ok(Client { socket, binding: identity.end_point(), ..self })
+    }
+
+    /// True if what it says is encrypted.
+    pub(super) fn is_encrypted(&self) -> bool {
+        matches!(self.socket, Socket::Tls(_))
+    }
+
+    /// What a proof of identity can be bound to: the hash of the certificate that the client was shown; None without one.
+    pub(super) fn binding(&self) -> Option<&[u8]> {
+        self.binding.as_deref()
     }
 
     /// Writes what is on its way.
@@ -43,7 +68,7 @@ impl Client {
                 self.out = Vec::new();
             }
         }
-        Poll::Ready(Ok(()))
+        self.socket.poll_flush(cx)
     }
 
     /// Writes what is on its way, waiting for it.

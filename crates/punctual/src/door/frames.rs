@@ -79,6 +79,31 @@ pub fn welcome(out: &mut Vec<u8>) {
     frame(out, b'R', |out| out.extend_from_slice(&0u32.to_be_bytes()));
 }
 
+/// Appends an AuthenticationSASL with the mechanisms to choose from, the best first.
+pub fn sasl(out: &mut Vec<u8>, mechanisms: &[&str]) {
+    frame(out, b'R', |out| {
+        out.extend_from_slice(&10u32.to_be_bytes());
+        mechanisms.iter().for_each(|mechanism| text(out, mechanism));
+        out.push(0);
+    });
+}
+
+/// Appends an AuthenticationSASLContinue.
+pub fn sasl_continue(out: &mut Vec<u8>, message: &str) {
+    frame(out, b'R', |out| {
+        out.extend_from_slice(&11u32.to_be_bytes());
+        out.extend_from_slice(message.as_bytes());
+    });
+}
+
+/// Appends an AuthenticationSASLFinal.
+pub fn sasl_final(out: &mut Vec<u8>, message: &str) {
+    frame(out, b'R', |out| {
+        out.extend_from_slice(&12u32.to_be_bytes());
+        out.extend_from_slice(message.as_bytes());
+    });
+}
+
 /// Appends a BackendKeyData.
 pub fn key(out: &mut Vec<u8>, process: u32, secret: u32) {
     frame(out, b'K', |out| {

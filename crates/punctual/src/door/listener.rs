@@ -12,10 +12,13 @@ use punctual_core::event::Outcome;
 use punctual_core::id::{QueryId, SessionId};
 use punctual_core::time::Span;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
+use super::authenticate::{Turned, authenticate};
 use super::client::Client;
 use super::frames as say;
+use super::guard::Login;
+use super::knocking::Knocking;
 use super::local::Wishes;
 use super::plan::Pipeline;
 use super::problem::Problem;
@@ -29,9 +32,9 @@ use super::statements::Statements;
 use crate::link::{Link, MAILBOX, Report};
 use crate::relay::carried::Memory;
 use crate::relay::{ServerFacts, Socket};
+use crate::tls::serving::{DoorTls, Identity};
 
-/// Connections that may be on their way to a session at once. Beyond that nobody is let in until one is through, so
-/// that clients which connect and say nothing cannot pile up; cancel requests come this way too, and are not sessions.
+/// Connections that may be on their way to a session at once.
 const KNOCKING: usize = 256;
 
 /// How long the wait is after a connection could not be accepted (too many open files, say).
@@ -44,16 +47,18 @@ const FACTS_WITHIN: Duration = Duration::from_secs(1);
 ///
 /// [`Order::Farewell`]: crate::link::Order::Farewell
 pub async fn serve(listener: TcpListener, link: Link, shared: Arc<Shared>) {
-    let knocking = Arc::new(Semaphore::new(KNOCKING));
+    let knocking = Knocking::new(KNOCKING);
     loop {
-        // It is never closed.
-        let Ok(permit) = Arc::clone(&knocking).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
+                let Some((turn, told_to_go)) = knocking.enter(peer.ip()).await else { return };
                 let (link, shared) = (link.clone(), Arc::clone(&shared));
                 tokio::spawn(async move {
-                    let opened = knock(stream, peer, &link, &shared).await;
-                    drop(permit);
+                    let opened = tokio::select! {
+                        opened = knock(stream, peer, &link, &shared) => opened,
+                        _ = told_to_go => None,
+                    };
+                    drop(turn);
                     if let Some((client, hello)) = opened {
                         begin((client, class::Client::at(peer.ip())), hello, link, shared).await;
                     }
@@ -67,40 +72,103 @@ pub async fn serve(listener: TcpListener, link: Link, shared: Arc<Shared>) {
     }
 }
 
-/// Learns what a client wants; Some if that is a session.
+/// Learns what a client wants, and who it is; Some if that is a session.
 async fn knock(stream: TcpStream, peer: SocketAddr, link: &Link, shared: &Shared) -> Option<(Client, Hello)> {
     // Without it small messages wait for each other; with it failing they merely do.
     let _ = stream.set_nodelay(true);
-    let mut client = Client::new(Socket::Tcp(stream));
-    let rules = shared.rules();
-    let within = Duration::from_micros(rules.door.startup_within.micros());
-    let opening = match tokio::time::timeout(within, open(&mut client, &rules.classes)).await {
-        Ok(opening) => opening,
-        Err(_) => return None,
-    };
-    match opening {
-        Ok(Opening::Session(hello)) if peer.ip().to_canonical().is_loopback() => {
-            return Some((client, hello));
-        }
-        Ok(Opening::Session(_)) => {
-            let problem = Problem::new(b"28000", "only clients on this machine are trusted without authentication");
+    let within = Duration::from_micros(shared.rules().door.startup_within.micros());
+    match tokio::time::timeout(within, identify(stream, peer, link, shared)).await {
+        Ok(Ok(identified)) => identified,
+        Ok(Err((client, problem))) => {
             turn_away(client, &problem).await;
+            None
         }
+        Err(_) => {
+            tracing::debug!(%peer, "a client did not log in in time");
+            shared.guard().count(Login::Late);
+            None
+        }
+    }
+}
+
+/// A client that is let in with what it said; None if it wants no session, or has hung up.
+async fn identify(
+    stream: TcpStream,
+    peer: SocketAddr,
+    link: &Link,
+    shared: &Shared,
+) -> Result<Option<(Client, Hello)>, (Client, Problem)> {
+    let access = shared.guard().access();
+    let opened = match &access.tls {
+        tls @ (DoorTls::Allowed(identity) | DoorTls::Required(identity)) => open_secure(stream, tls, identity).await,
+        DoorTls::Off => {
+            let mut client = Client::new(Socket::Tcp(stream));
+            let opening = open(&mut client, &DoorTls::Off).await;
+            Ok((client, opening))
+        }
+    };
+    let (mut client, opening) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            tracing::debug!(%peer, %error, "a client could not be encrypted");
+            return Ok(None);
+        }
+    };
+    let mut hello = match opening {
+        Ok(Opening::Session(hello)) => hello,
         Ok(Opening::Cancel { process, secret }) => {
             if let Some(query) = shared.running(process, secret) {
                 // If the driver is gone, nothing runs.
                 let _ = link.happened(Event::Cancel { query }).await;
             }
+            return Ok(None);
         }
-        Ok(Opening::Nothing) => {}
-        Err(problem) => turn_away(client, &problem).await,
+        Ok(Opening::Nothing | Opening::Encryption) => return Ok(None),
+        Err(problem) => return Err((client, problem)),
+    };
+    let rules = shared.rules();
+    hello.negotiate(&mut client.out);
+    match authenticate(&mut client, &hello.user, peer, shared.guard(), rules.door.failed_logins).await {
+        Ok(()) => {}
+        Err(Turned::Gone) => return Ok(None),
+        Err(Turned::Away(problem)) => return Err((client, problem)),
     }
-    None
+    match hello.heed(&rules.classes) {
+        Ok(()) => Ok(Some((client, hello))),
+        Err(problem) => Err((client, problem)),
+    }
+}
+
+/// The first byte of a TLS handshake, which no other packet can begin with: its length would be out of bounds.
+const HANDSHAKE: u8 = 0x16;
+
+/// Opens a connection that may be encrypted: at once, or when the client has asked for it.
+async fn open_secure(
+    stream: TcpStream,
+    tls: &DoorTls,
+    identity: &Identity,
+) -> io::Result<(Client, Result<Opening, Problem>)> {
+    let mut first = [0];
+    let is_direct = stream.peek(&mut first).await? > 0 && first == [HANDSHAKE];
+    let mut client = Client::new(Socket::Tcp(stream));
+    if is_direct {
+        client = client.encrypted(identity, true).await?;
+    }
+    let mut opening = open(&mut client, tls).await;
+    if matches!(opening, Ok(Opening::Encryption)) {
+        client = client.encrypted(identity, false).await?;
+        opening = open(&mut client, tls).await;
+    }
+    Ok((client, opening))
 }
 
 async fn turn_away(mut client: Client, problem: &Problem) {
     say::problem(&mut client.out, say::Severity::Fatal, problem);
-    let _ = tokio::time::timeout(FACTS_WITHIN, client.flush()).await;
+    let last_words = async {
+        let _ = client.flush().await;
+        client.socket.close().await;
+    };
+    let _ = tokio::time::timeout(FACTS_WITHIN, last_words).await;
 }
 
 /// A session that the driver knows of. When it is dropped, however that comes about, the driver hears of the end.
@@ -194,12 +262,11 @@ async fn begin_for(
 
 fn session(
     id: SessionId,
-    (mut client, peer): (Client, class::Client),
+    (client, peer): (Client, class::Client),
     hello: Hello,
     (link, shared): (Link, Arc<Shared>),
     mailbox: mpsc::Receiver<crate::link::Order>,
 ) -> Session {
-    hello.negotiate(&mut client.out);
     let rules = shared.rules();
     let limit = rules.door.max_statements as usize;
     let (begun, wished) = (hello.wished.clone(), hello.wished);

@@ -1,7 +1,7 @@
 //! The front door: clients come in with the Postgres wire, and go out with their rows.
 //!
 //! ```text
-//!             startup              unit             plan           replies
+//!        startup, authenticate      unit             plan           replies
 //!   client ──▶ hello ──▶ session ──▶ one unit ──▶ frames out ──▶ cluster ──▶ frames back ──▶ client
 //!                          │  ▲
 //!                  Arrived ▼  │ Run
@@ -19,12 +19,15 @@
 //! - a transaction holds its connection until it ends; temporary tables, LISTEN, PREPARE, cursors WITH HOLD, advisory
 //!   locks and `set_config` hold it for good, and the client gets a notice that says so.
 
+mod authenticate;
 mod client;
 mod degraded;
 mod explaining;
 pub mod frames;
+mod guard;
 mod imagined;
 mod in_force;
+mod knocking;
 mod listener;
 pub mod local;
 pub mod messages;
@@ -48,6 +51,7 @@ mod table;
 pub mod unit;
 pub mod words;
 
+pub use guard::Guard;
 pub(crate) use imagined::{Asked, Imagined, reason, rule_text, treated};
 pub use in_force::{InForce, Rules};
 pub(crate) use listener::Visit;

@@ -132,6 +132,10 @@ impl Problem {
                 Problem { sqlstate: refused.sqlstate, ..Problem::new(b"08006", refused.message.clone()) }
                     .detail(format!("Cluster {cluster} said so."))
             }
+            ConnectError::Nobody { user } => {
+                Problem::new(b"28000", format!("user \"{user}\" may not come to cluster {cluster}"))
+                    .hint("Add a line for it to the `credentials_file` of the cluster.")
+            }
             error => Problem::new(b"08006", format!("no connection to cluster {cluster}: {error}")),
         }
     }

@@ -156,7 +156,7 @@ impl Pump<'_> {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        Poll::Ready(Ok(()))
+        self.client.socket.poll_flush(cx)
     }
 
     fn swallow(&mut self) {
@@ -179,6 +179,9 @@ impl ClusterSide<'_> {
         }
         self.outgoing.bytes.clear();
         self.outgoing.written = 0;
-        Ok(())
+        match self.connection.socket.poll_flush(cx) {
+            Poll::Ready(flushed) => flushed,
+            Poll::Pending => Ok(()),
+        }
     }
 }

@@ -299,6 +299,10 @@ impl Found {
         if local || matches!(name.as_str(), "transaction" | "constraints") {
             return;
         }
+        // In quotes, or by the names of the variables. RESET ALL leaves these two as they are: who comes next would have them.
+        if matches!(name.as_str(), "role" | "session_authorization") {
+            return self.stick(Stuck::Role);
+        }
         let name = match name.as_str() {
             "time" => "timezone",
             "names" => "client_encoding",
@@ -316,7 +320,7 @@ impl Found {
     fn reset(&mut self, rest: &[Word<'_>]) {
         let Some((name, _)) = dotted(rest) else { return };
         match name.as_str() {
-            "role" | "session" => self.stick(Stuck::Role),
+            "role" | "session" | "session_authorization" => self.stick(Stuck::Role),
             "time" => self.effects.push(Effect::Reset("timezone".to_owned())),
             name => match name.strip_prefix("punctual.") {
                 Some(own) => self.own = Some(Local::Set(own.to_owned(), None)),
@@ -467,7 +471,17 @@ mod tests {
         assert_eq!(sticks("declare c cursor with hold for select 1"), Some(Stuck::Cursor));
         assert_eq!(sticks("select pg_advisory_lock(1)"), Some(Stuck::AdvisoryLock));
         assert_eq!(sticks("select pg_catalog.set_config('a', f(1), false)"), Some(Stuck::SetConfig));
-        assert_eq!(sticks("set role r"), Some(Stuck::Role));
+        for text in [
+            "set role r",
+            "SET SESSION ROLE r",
+            "set \"role\" to r",
+            "set session authorization r",
+            "set session_authorization = 'r'",
+            "set session \"session_authorization\" = 'r'",
+            "reset session_authorization",
+        ] {
+            assert_eq!(sticks(text), Some(Stuck::Role), "{text}");
+        }
         for loose in [
             "create table temporary_things (a int)",
             "select set_config('a', f(1), true)",

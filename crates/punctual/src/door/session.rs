@@ -117,7 +117,12 @@ impl Session {
     pub(super) async fn live(mut self) -> bool {
         while self.turn().await.is_ok() {}
         if !self.client.gone {
-            let _ = tokio::time::timeout(LAST_WORDS, self.client.flush()).await;
+            let last_words = async {
+                let flushed = self.client.flush().await;
+                self.client.socket.close().await;
+                flushed
+            };
+            let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
         }
         self.ended
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use punctual_core::id::{QueryId, SessionId};
 use punctual_core::time::Span;
 
+use super::guard::Guard;
 use super::in_force::{InForce, Rules};
 use super::ranges::TimeRanges;
 use super::table::Answers;
@@ -25,6 +26,7 @@ pub struct Shared {
     in_force: Arc<InForce>,
     answers: Arc<dyn Answers>,
     fallback: Arc<Fallback>,
+    guard: Arc<Guard>,
     queries: AtomicU64,
     sessions: AtomicU64,
     connected: AtomicU32,
@@ -63,19 +65,22 @@ impl std::fmt::Debug for Shared {
 
 impl Shared {
     /// For a gateway of that number. Query and session ids count from `first_number`, which must be beyond all that
-    /// were given before a restart: they are never used twice. `fallback` is how queries go on when the dispatcher fails.
+    /// were given before a restart: they are never used twice. `fallback` is how queries go on when the dispatcher fails,
+    /// `guard` lets clients in.
     pub fn new(
         gateway: u16,
         in_force: Arc<InForce>,
         first_number: u64,
         answers: Arc<dyn Answers>,
         fallback: Arc<Fallback>,
+        guard: Arc<Guard>,
     ) -> Shared {
         Shared {
             gateway,
             in_force,
             answers,
             fallback,
+            guard,
             queries: AtomicU64::new(first_number),
             sessions: AtomicU64::new(first_number),
             connected: AtomicU32::new(0),
@@ -125,10 +130,14 @@ impl Shared {
         self.answers.as_ref()
     }
 
-    /// True if a user may see what others run. Nobody proves who they are yet, and whoever can connect is on this
-    /// machine: all may.
-    pub fn is_admin(&self, _user: &str) -> bool {
-        true
+    /// True if a user may see what others run.
+    pub fn is_admin(&self, user: &str) -> bool {
+        self.guard.access().is_admin(user)
+    }
+
+    /// Who lets clients in.
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.guard
     }
 
     /// Sessions that are connected.

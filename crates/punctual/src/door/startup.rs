@@ -8,6 +8,7 @@ use super::local::{self, Wished};
 use super::problem::Problem;
 use crate::relay::frames::split_text;
 use crate::relay::{CANCEL_REQUEST, PROTOCOL};
+use crate::tls::serving::DoorTls;
 
 /// What stands in a version's place when a client asks for TLS.
 const SSL_REQUEST: u32 = 80_877_103;
@@ -28,6 +29,8 @@ pub(super) enum Opening {
         /// And its secret.
         secret: u32,
     },
+    /// Encryption, and then to say what else. It has been told to go ahead.
+    Encryption,
     /// Nothing: it has hung up.
     Nothing,
 }
@@ -41,7 +44,9 @@ pub struct Hello {
     pub database: String,
     /// The application's name, possibly empty.
     pub application: String,
-    /// What it wishes of the gateway.
+    /// What it asks of the gateway, as it came: name without `punctual.`, and value.
+    pub asked: Vec<(String, String)>,
+    /// What it wishes of the gateway, once that has been [heeded](Hello::heed).
     pub wished: Wished,
     /// Variables that it sets.
     pub variables: Vec<(String, String)>,
@@ -49,16 +54,18 @@ pub struct Hello {
     pub beyond: Option<Vec<String>>,
 }
 
-/// Waits for what a client wants, and declines encryption on the way.
+/// Waits for what a client wants, and declines on the way what encryption it cannot have.
 ///
 /// # Errors
 /// What the client is to be told before it is hung up on.
-pub(super) async fn open(client: &mut Client, classes: &Classes) -> Result<Opening, Problem> {
+pub(super) async fn open(client: &mut Client, tls: &DoorTls) -> Result<Opening, Problem> {
     // Each kind of encryption may be asked for once.
     for _ in 0..3 {
         let Some(packet) = packet(client).await? else { return Ok(Opening::Nothing) };
         let Some((code, body)) = packet.split_first_chunk::<4>() else { return Err(not_postgres()) };
         match u32::from_be_bytes(*code) {
+            SSL_REQUEST | GSS_REQUEST if client.is_encrypted() => return Err(not_postgres()),
+            SSL_REQUEST if tls.identity().is_some() => return encrypt(client).await,
             SSL_REQUEST | GSS_REQUEST => {
                 client.out.push(b'N');
                 if client.flush().await.is_err() {
@@ -71,7 +78,12 @@ pub(super) async fn open(client: &mut Client, classes: &Classes) -> Result<Openi
                 return Ok(Opening::Cancel { process, secret });
             }
             version if version >> 16 == PROTOCOL >> 16 => {
-                return Hello::read(version & 0xffff, body, classes).map(Opening::Session);
+                // A cancel request may come as it is: what it says is of use once, and many clients know no other way.
+                if matches!(tls, DoorTls::Required(_)) && !client.is_encrypted() {
+                    let problem = Problem::new(b"28000", "connections to this gateway have to be encrypted");
+                    return Err(problem.hint("Connect with sslmode=require, or better, verify-full."));
+                }
+                return Hello::read(version & 0xffff, body).map(Opening::Session);
             }
             version => {
                 let (major, minor) = (version >> 16, version & 0xffff);
@@ -81,6 +93,19 @@ pub(super) async fn open(client: &mut Client, classes: &Classes) -> Result<Openi
         }
     }
     Err(not_postgres())
+}
+
+/// Tells a client to go ahead with the handshake.
+async fn encrypt(client: &mut Client) -> Result<Opening, Problem> {
+    if !client.input.is_empty() {
+        // Whoever sits in between would have it taken for what the client says encrypted (CVE-2021-23214).
+        let problem = Problem::new(b"08P01", "received unencrypted data after SSL request");
+        return Err(problem.detail(
+            "This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.",
+        ));
+    }
+    client.out.push(b'S');
+    Ok(if client.flush().await.is_ok() { Opening::Encryption } else { Opening::Nothing })
 }
 
 fn not_postgres() -> Problem {
@@ -111,7 +136,7 @@ impl Hello {
     ///
     /// # Errors
     /// What the client is to be told.
-    pub fn read(minor: u32, body: &[u8], classes: &Classes) -> Result<Hello, Problem> {
+    pub fn read(minor: u32, body: &[u8]) -> Result<Hello, Problem> {
         let mut hello = Hello::default();
         let (mut rest, mut unknown) = (body, Vec::new());
         loop {
@@ -128,18 +153,14 @@ impl Hello {
                         .hint("Connect to the cluster itself."));
                 }
                 "replication" => {}
-                "options" => {
-                    options(value).into_iter().try_for_each(|(name, value)| hello.set(&name, value, classes))?
-                }
+                "options" => options(value).into_iter().try_for_each(|(name, value)| hello.set(&name, value))?,
                 name if name.starts_with("_pq_.") => unknown.push(name.to_owned()),
-                name => hello.set(name, value.to_owned(), classes)?,
+                name => hello.set(name, value.to_owned())?,
             }
         }
         if hello.user.is_empty() {
             return Err(Problem::new(b"28000", "no PostgreSQL user name specified in startup packet"));
         }
-        // Only now is it known who asks.
-        local::permit_class(hello.wished.class.as_deref(), classes, &hello.user)?;
         if hello.database.is_empty() {
             hello.database.clone_from(&hello.user);
         }
@@ -147,11 +168,22 @@ impl Hello {
         Ok(hello)
     }
 
+    /// Takes its wishes for what they mean: not before it is known who asks, since the answer tells of classes.
+    ///
+    /// # Errors
+    /// What the client is to be told.
+    pub fn heed(&mut self, classes: &Classes) -> Result<(), Problem> {
+        for (name, value) in std::mem::take(&mut self.asked) {
+            self.wished.take(local::wish(&name, Some(&value), classes)?, &Wished::default());
+        }
+        local::permit_class(self.wished.class.as_deref(), classes, &self.user)
+    }
+
     /// Takes a variable that the message sets.
-    fn set(&mut self, name: &str, value: String, classes: &Classes) -> Result<(), Problem> {
+    fn set(&mut self, name: &str, value: String) -> Result<(), Problem> {
         let lower = name.to_ascii_lowercase();
         if let Some(own) = lower.strip_prefix("punctual.") {
-            self.wished.take(local::wish(own, Some(&value), classes)?, &Wished::default());
+            self.asked.push((own.to_owned(), value));
             return Ok(());
         }
         if lower == "application_name" {
@@ -160,6 +192,11 @@ impl Hello {
         if lower == "client_encoding" && is_utf8(&value) {
             // Connections to clusters have it anyway.
             return Ok(());
+        }
+        if matches!(lower.as_str(), "role" | "session_authorization") {
+            // What is set at the start is set again on other connections, and nothing sets these back.
+            let problem = Problem::new(b"0A000", format!("\"{lower}\" cannot be set at the start of a session here"));
+            return Err(problem.hint("Connect first and then SET it, which keeps the connection for the session."));
         }
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
         if !lower.chars().all(is_name) {
@@ -236,7 +273,9 @@ mod tests {
 
     fn read(text: &str) -> Result<Hello, Problem> {
         let body = format!("{}\0", text.replace('|', "\0"));
-        Hello::read(0, body.as_bytes(), &classes())
+        let mut hello = Hello::read(0, body.as_bytes())?;
+        hello.heed(&classes())?;
+        Ok(hello)
     }
 
     #[test]
@@ -265,6 +304,8 @@ mod tests {
         let code = |text: &str| read(text).unwrap_err().sqlstate.code().to_owned();
         assert_eq!(code("database|x|"), "28000");
         assert_eq!(code("user|a|replication|database|"), "0A000");
+        assert_eq!(code("user|a|options|-c role=postgres|"), "0A000");
+        assert_eq!(code("user|a|Session_Authorization|postgres|"), "0A000");
         assert_eq!(code("user|a|punctual.class|nope|"), "22023");
         assert_eq!(code("user|a|punctual.priority|high|"), "22023");
         assert_eq!(code("punctual.class|board|user|bob|"), "42501");
@@ -278,7 +319,7 @@ mod tests {
     #[test]
     fn later_protocols_are_negotiated_down() {
         let body = b"user\0a\0_pq_.x\0on\0\0";
-        let hello = Hello::read(2, body, &classes()).unwrap();
+        let hello = Hello::read(2, body).unwrap();
         assert_eq!(hello.beyond, Some(vec!["_pq_.x".to_owned()]));
         let mut out = Vec::new();
         hello.negotiate(&mut out);

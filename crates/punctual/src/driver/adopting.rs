@@ -31,7 +31,10 @@ impl Driver {
         let old = std::mem::replace(&mut self.settings, Arc::clone(&settings));
         let kinds = settings.clusters.iter().map(|cluster| (cluster.spec.name.clone(), cluster.kind.clone()));
         self.providers.adopt(kinds.collect(), settings.door.clone(), settings.policy.cancel_grace);
-        self.pools.values().for_each(|pool| pool.adopt(settings.door.clone()));
+        for pool in self.pools.values() {
+            let made_from = settings.clusters.iter().find(|cluster| cluster.is_called(pool.name()));
+            pool.adopt(settings.door.clone(), made_from.and_then(Cluster::login));
+        }
         self.fallback.adopt(settings.policy.wait_limit);
         if settings.policy != old.policy {
             // What is due by now ends under the names that it has; at this instant nothing else can be due.

@@ -183,11 +183,10 @@ mod tests {
     use punctual_core::id::{ClusterId, Generation};
 
     use super::*;
-    use crate::settings::{Address, Door, Endpoint};
+    use crate::settings::{Address, Door, Endpoint, Login};
 
     fn pool(id: u32) -> Arc<Pool> {
-        let endpoint =
-            Endpoint { address: Address::Unix("/nowhere".into()), user: None, password: None, database: None };
+        let endpoint = Endpoint { address: Address::Unix("/nowhere".into()), login: Login::default() };
         Arc::new(Pool::new(ClusterId(id), Generation(1), format!("c{id}"), endpoint, Door::default()))
     }
 

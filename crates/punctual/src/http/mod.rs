@@ -11,9 +11,11 @@
 //! | `DELETE /v1/queries/ID` | cancels a query |
 //! | `POST /v1/reload` | reads the configuration again: [`reload`] |
 //!
-//! It listens on loopback, where a browser can be led to it by a name that an attacker points there (DNS rebinding):
-//! so a `Host` that is not this machine is refused, and so is an `Origin`. Connections, their time, and the time of each request are
-//! bounded; a query may take as long as the gateway lets it.
+//! Where there are tokens, each request but those for health has to show one, and none of a page from elsewhere can.
+//! Without them it listens on loopback alone, where a browser can be led to it by a name that an attacker points there
+//! (DNS rebinding): so a `Host` that is not this machine is refused, and so is an `Origin`. As whom a query is run is never only
+//! claimed: [`Grant`]. Connections, their time, and the time of each request are bounded; a query may take as long as the
+//! gateway lets it.
 
 mod bounded;
 mod explain;
@@ -41,11 +43,13 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
+use crate::auth::tokens::Grant;
 use crate::catalog::{CLASSES, CLUSTERS, CONTROLLERS, DECISIONS, LANES, MODEL, QUERIES, Reader, SCALING, Table};
 use crate::door;
 use crate::link::{Link, Snapshot};
 use crate::metrics::{MEDIA_TYPE, Metrics};
 use crate::reload::Reload;
+use crate::settings::{Access, Auth};
 use bounded::{Bounded, Bounds, Place};
 
 /// How long the driver may take for a snapshot before it counts as stalled.
@@ -129,8 +133,8 @@ fn routes(shared: Shared) -> Router {
         .method_not_allowed_fallback(|| async {
             refusal(StatusCode::METHOD_NOT_ALLOWED, "this can only be read: use GET")
         })
-        .with_state(shared)
-        .layer(middleware::from_fn(guard))
+        .with_state(shared.clone())
+        .layer(middleware::from_fn_with_state(shared, guard))
 }
 
 /// A query is sent, not fetched.
@@ -164,13 +168,11 @@ async fn orders() -> Response {
 }
 
 /// Refuses strangers, and ends what takes too long.
-async fn guard(request: Request, next: Next) -> Response {
+async fn guard(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
     let place = request.extensions().get().map(|ConnectInfo::<Place>(place)| place.clone());
-    if !is_for_us(request.headers(), request.uri()) {
-        return refusal(StatusCode::FORBIDDEN, "the Host is not this machine: use localhost, 127.0.0.1 or [::1]");
-    }
-    if !is_from_us(request.headers()) {
-        return refusal(StatusCode::FORBIDDEN, "the Origin is not this machine");
+    match admitted(&shared.front.guard().access(), &request) {
+        Ok(grant) => drop(request.extensions_mut().insert(grant)),
+        Err(refusal) => return *refusal,
     }
     let (head, body) = request.into_parts();
     let may_take_long = head.uri.path() == QUERY;
@@ -187,6 +189,40 @@ async fn guard(request: Request, next: Next) -> Response {
         Ok(response) => response,
         Err(_) => refusal(StatusCode::SERVICE_UNAVAILABLE, "the request took too long"),
     }
+}
+
+/// As whom a request may run queries; Err with what it is told if it may not come in at all.
+fn admitted(access: &Access, request: &Request) -> Result<Grant, Box<Response>> {
+    let Some(tokens) = &access.tokens else {
+        from_elsewhere(request)?;
+        // Where the front door asks for a password, this is no way around it.
+        return Ok(if access.auth == Auth::Trust { Grant::Anyone } else { Grant::Nobody });
+    };
+    let shown = request.headers().get(header::AUTHORIZATION).and_then(|shown| shown.to_str().ok());
+    let (scheme, token) = shown.and_then(|shown| shown.split_once(' ')).unwrap_or_default();
+    let grant = if scheme.eq_ignore_ascii_case("bearer") { tokens.grant(token.trim()) } else { None };
+    match grant {
+        Some(grant) => Ok(grant.clone()),
+        None if matches!(request.uri().path(), "/healthz" | "/readyz") => Ok(Grant::Nobody),
+        None => {
+            let refused =
+                refusal(StatusCode::UNAUTHORIZED, "show a token that is known, as Authorization: Bearer TOKEN");
+            let challenge = [(header::WWW_AUTHENTICATE, "Bearer realm=\"punctual\"")];
+            Err(Box::new((challenge, refused).into_response()))
+        }
+    }
+}
+
+/// Refuses a request that was led here from elsewhere.
+fn from_elsewhere(request: &Request) -> Result<(), Box<Response>> {
+    let forbidden = |why| Err(Box::new(refusal(StatusCode::FORBIDDEN, why)));
+    if !is_for_us(request.headers(), request.uri()) {
+        return forbidden("the Host is not this machine: use localhost, 127.0.0.1 or [::1]");
+    }
+    if !is_from_us(request.headers()) {
+        return forbidden("the Origin is not this machine");
+    }
+    Ok(())
 }
 
 /// True if every host that the request names is this machine, and it names one.

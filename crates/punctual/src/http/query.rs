@@ -13,11 +13,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use bytes::BytesMut;
 use postgres_protocol::message::backend::{ErrorResponseBody, Field, Message};
 use punctual_core::class::Client;
@@ -30,6 +30,7 @@ use tokio_postgres::fallible_iterator::FallibleIterator;
 use super::bounded::{Answering, Place};
 use super::rows::{Column, Form, Rows};
 use super::{Shared, refusal};
+use crate::auth::tokens::Grant;
 use crate::door::{Hello, Visit};
 use crate::relay::frames;
 
@@ -83,6 +84,7 @@ struct Told {
 pub(super) async fn query(
     State(shared): State<Shared>,
     ConnectInfo(place): ConnectInfo<Place>,
+    Extension(grant): Extension<Grant>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
@@ -95,6 +97,10 @@ pub(super) async fn query(
             return refusal(StatusCode::BAD_REQUEST, &what);
         }
     };
+    if !grant.covers(&question.user) {
+        let why = "queries need a token that names their user: a line `TOKEN USER` in http_tokens_file";
+        return refusal(StatusCode::FORBIDDEN, why);
+    }
     let Ok(permit) = Arc::clone(&shared.queries).try_acquire_owned() else {
         let told = Told {
             sqlstate: "53300".to_owned(),
@@ -138,7 +144,8 @@ fn open(shared: &Shared, client: Client, question: &Question) -> Result<Visit, F
     let mut body = Vec::new();
     given.flat_map(|(name, value)| [name, value]).for_each(|text| frames::text(&mut body, text));
     body.push(0);
-    let hello = Hello::read(0, &body, &shared.front.rules().classes).map_err(|problem| {
+    let classes = &shared.front.rules().classes;
+    let hello = Hello::read(0, &body).and_then(|mut hello| hello.heed(classes).map(|()| hello)).map_err(|problem| {
         let sqlstate = problem.sqlstate.code().to_owned();
         Failure::Told(Told { sqlstate, message: problem.message, detail: problem.detail, hint: problem.hint })
     })?;

@@ -45,9 +45,10 @@ async fn served(bounds: Bounds, link: Link) -> Gateway {
     let fallback = crate::driver::fallback::Fallback::new(punctual_core::time::Span::from_secs(1));
     let (door, classes) = (crate::settings::Door::default(), punctual_core::class::Class::built_in());
     let in_force = door::InForce::new(door::Rules::new(door, classes));
-    let front = Arc::new(door::Shared::new(0, in_force, 1, answers, fallback));
+    let guard = Arc::new(door::Guard::trusting().expect("random numbers"));
+    let front = Arc::new(door::Shared::new(0, in_force, 1, answers, fallback, guard.clone()));
     let settings = Arc::new(crate::config::default_settings());
-    let reload = Arc::new(Reload::new(crate::config::Source::default(), settings, link.clone()));
+    let reload = Arc::new(Reload::new(crate::config::Source::default(), settings, link.clone(), guard));
     let shared = Shared::new(link, Arc::new(Metrics::new()), front, reload);
     let server = tokio::spawn(serve_within(bounds, listener, shared, until));
     Gateway { address, stop, server }

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::door::Problem;
     use crate::door::frames::{Severity, problem};
-    use crate::settings::{Address, Door};
+    use crate::settings::{Address, Door, Login};
 
     /// Tells each caller the next of these codes; hangs up on those who come after.
     async fn refuse(listener: TcpListener, codes: &[&[u8; 5]]) {
@@ -85,7 +85,7 @@ mod tests {
         let port = listener.local_addr().expect("its address").port();
         tokio::spawn(refuse(listener, &[b"57P03", b"28000", b"53300", b"3D000"]));
         let address = Address::Tcp { host: "127.0.0.1".into(), port };
-        let endpoint = Endpoint { address, user: None, password: None, database: None };
+        let endpoint = Endpoint { address, login: Login::default() };
         let ((wish, wishes), (notices, mut told)) = (watch::channel(Wish::Run), mpsc::channel(8));
         let (cluster, generation) = (ClusterId(0), Generation(0));
         let start = Start { cluster, generation, wishes, notices, door: Door::default() };

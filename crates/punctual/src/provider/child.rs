@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use super::socket_dir::SocketDir;
 use super::{Notice, Start, Wish};
 use crate::relay;
-use crate::settings::{Address, Embedded, Endpoint, Secret, Simulated, Tables};
+use crate::settings::{Address, Embedded, Endpoint, Login, Secret, Simulated, Tables};
 
 /// Lines of a child's last words that are kept.
 const LAST_WORDS: usize = 5;
@@ -209,8 +209,8 @@ impl Engine {
             return Err(ChildError::Spawn(io::Error::other("its pipes are missing")));
         };
         stdin.write_all(format!("{}\n", secret.reveal()).as_bytes()).await.map_err(ChildError::Secret)?;
-        let endpoint =
-            Endpoint { address: Address::Unix(dir.socket()), user: None, password: Some(secret), database: None };
+        let login = Login { password: Some(secret), ..Login::default() };
+        let endpoint = Endpoint { address: Address::Unix(dir.socket()), login };
         Ok(Engine {
             child,
             stdin: Some(stdin),

@@ -256,7 +256,7 @@ async fn is_there(wanted: &Wanted, voice: &Voice<'_>) -> Option<(Listed, Stage)>
 }
 
 fn at(exec: &Exec, address: Address) -> Endpoint {
-    Endpoint { address, user: exec.user.clone(), password: exec.password.clone(), database: exec.database.clone() }
+    Endpoint { address, login: exec.login.clone() }
 }
 
 /// Stops a cluster, whether it is there or not, however long that takes.

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::time::Span;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::buffer::Buffer;
 use super::carried::Carried;
-use super::error::ConnectError;
+use super::error::{ConnectError, Garbled};
 use super::socket::Socket;
 use crate::settings::Address;
+use crate::tls::trust::{ClusterTls, Connector};
 
 /// What a cluster says of itself when a connection begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,10 +30,12 @@ impl ServerFacts {
 }
 
 /// What it takes to cancel what runs on a connection. The secret is not shown.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub struct CancelKey {
     /// Where to send the request.
     pub address: Address,
+    /// Whether it is encrypted, as the connection was.
+    pub tls: ClusterTls,
     /// The cluster's process.
     pub process: [u8; 4],
     /// Its secret.
@@ -63,16 +67,45 @@ pub struct Connection {
     pub tainted: bool,
 }
 
-/// Opens a socket to `address`.
-pub(super) async fn open(address: &Address) -> Result<Socket, ConnectError> {
+/// What stands in a version's place when encryption is asked for.
+const SSL_REQUEST: u32 = 80_877_103;
+
+/// Opens a socket to `address`. One on this machine, a Unix socket, is not encrypted, as with libpq.
+pub(super) async fn open(address: &Address, tls: &ClusterTls) -> Result<Socket, ConnectError> {
     let unreachable = |cause| ConnectError::Unreachable { address: address.clone(), cause };
     match address {
         Address::Tcp { host, port } => {
             let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
             stream.set_nodelay(true).map_err(unreachable)?;
-            Ok(Socket::Tcp(stream))
+            match tls {
+                ClusterTls::Off => Ok(Socket::Tcp(stream)),
+                ClusterTls::Preferred(connector) => encrypt(address, host, stream, (connector, false)).await,
+                ClusterTls::Required(connector) => encrypt(address, host, stream, (connector, true)).await,
+            }
         }
         Address::Unix(path) => Ok(Socket::Unix(UnixStream::connect(path).await.map_err(unreachable)?)),
+    }
+}
+
+/// Encrypts a connection that has just been opened; it stays as it is if the cluster cannot and need not.
+async fn encrypt(
+    address: &Address,
+    host: &str,
+    mut stream: TcpStream,
+    (connector, required): (&Connector, bool),
+) -> Result<Socket, ConnectError> {
+    let unreachable = |cause| ConnectError::Unreachable { address: address.clone(), cause };
+    let request = [8u32.to_be_bytes(), SSL_REQUEST.to_be_bytes()].concat();
+    stream.write_all(&request).await.map_err(unreachable)?;
+    // One byte and no more: what follows is not to be taken for what is said encrypted (CVE-2021-23222).
+    match stream.read_u8().await.map_err(unreachable)? {
+        b'S' => match connector.connect(host, stream).await {
+            Ok(stream) => Ok(Socket::Tls(Box::new(stream.into()))),
+            Err(cause) => Err(ConnectError::Encryption { address: address.clone(), cause }),
+        },
+        b'N' if required => Err(ConnectError::NotEncrypted { address: address.clone() }),
+        b'N' => Ok(Socket::Tcp(stream)),
+        tag => Err(ConnectError::Garbled(Garbled::Unexpected(tag))),
     }
 }
 
@@ -95,7 +128,7 @@ pub(super) async fn limited<T>(
 pub async fn cancel(key: &CancelKey, within: Span) -> Result<(), ConnectError> {
     let unreachable = |cause| ConnectError::Unreachable { address: key.address.clone(), cause };
     limited(&key.address, within, async {
-        let mut socket = open(&key.address).await?;
+        let mut socket = open(&key.address, &key.tls).await?;
         let mut request = Vec::with_capacity(16);
         request.extend_from_slice(&(12 + key.secret.len() as u32).to_be_bytes());
         request.extend_from_slice(&super::startup::CANCEL_REQUEST.to_be_bytes());

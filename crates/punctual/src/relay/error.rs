@@ -27,6 +27,23 @@ pub enum ConnectError {
         /// What the system says.
         cause: io::Error,
     },
+    /// The cluster does not encrypt, and has to.
+    NotEncrypted {
+        /// Where to.
+        address: Address,
+    },
+    /// The handshake failed, or the certificate is not trusted.
+    Encryption {
+        /// Where to.
+        address: Address,
+        /// What it fails for.
+        cause: io::Error,
+    },
+    /// A user of the gateway is nobody there: its `credentials_file` does not name them.
+    Nobody {
+        /// The user.
+        user: String,
+    },
     /// The cluster answered that it will not have us.
     Refused(ServerError),
     /// The cluster wants a proof of identity that cannot be given.
@@ -82,7 +99,7 @@ impl ConnectError {
     pub fn is_there(&self) -> bool {
         match self {
             ConnectError::Refused(said) => &said.sqlstate.0 != b"57P03",
-            ConnectError::Authentication(_) => true,
+            ConnectError::Authentication(_) | ConnectError::Nobody { .. } => true,
             _ => false,
         }
     }
@@ -90,8 +107,14 @@ impl ConnectError {
     /// True if the cluster is well and it is the user, the database or the password that is wrong: no other cluster is
     /// likely to be of another opinion.
     pub fn is_the_clients(&self) -> bool {
-        matches!(self, ConnectError::Refused(error) if error.sqlstate.0.starts_with(b"28")
-            || error.sqlstate.0.starts_with(b"3D") || &error.sqlstate.0 == b"42501")
+        match self {
+            ConnectError::Nobody { .. } => true,
+            ConnectError::Refused(error) => {
+                let code = &error.sqlstate.0;
+                code.starts_with(b"28") || code.starts_with(b"3D") || code == b"42501"
+            }
+            _ => false,
+        }
     }
 }
 
@@ -101,6 +124,9 @@ impl fmt::Display for ConnectError {
             ConnectError::Closed => write!(f, "its cluster is going"),
             ConnectError::TimedOut { address, within } => write!(f, "{address} did not answer within {within}"),
             ConnectError::Unreachable { address, cause } => write!(f, "connecting to {address} failed: {cause}"),
+            ConnectError::NotEncrypted { address } => write!(f, "{address} does not encrypt, and `tls` wants it to"),
+            ConnectError::Encryption { address, cause } => write!(f, "encrypting to {address} failed: {cause}"),
+            ConnectError::Nobody { user } => write!(f, "user \"{user}\" is not in its `credentials_file`"),
             ConnectError::Refused(error) => write!(f, "the cluster said: {error}"),
             ConnectError::Authentication(error) => write!(f, "authentication failed: {error}"),
             ConnectError::Garbled(garbled) => write!(f, "the cluster does not speak the Postgres protocol: {garbled}"),
@@ -111,7 +137,7 @@ impl fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            ConnectError::Unreachable { cause, .. } => Some(cause),
+            ConnectError::Unreachable { cause, .. } | ConnectError::Encryption { cause, .. } => Some(cause),
             ConnectError::Authentication(AuthenticationError::Scram(cause)) => Some(cause),
             _ => None,
         }

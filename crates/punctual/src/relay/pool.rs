@@ -11,8 +11,8 @@ use punctual_core::id::{ClusterId, Generation};
 use super::carried::Variables;
 use super::connection::{Connection, ServerFacts};
 use super::error::ConnectError;
-use super::startup::{Identity, connect};
-use crate::settings::{Door, Endpoint};
+use super::startup::connect;
+use crate::settings::{Door, Endpoint, Identity, Login};
 
 /// Connections to one start of one cluster.
 #[derive(Debug)]
@@ -20,7 +20,6 @@ pub struct Pool {
     cluster: ClusterId,
     generation: Generation,
     name: String,
-    endpoint: Endpoint,
     facts: OnceLock<Arc<ServerFacts>>,
     shelf: Mutex<Shelf>,
 }
@@ -28,12 +27,15 @@ pub struct Pool {
 /// Connections that nobody uses, those used last at the end.
 #[derive(Debug)]
 struct Shelf {
+    /// Where connections go, and as whom.
+    endpoint: Arc<Endpoint>,
     /// How much may lie there, and how long a connection may take.
     door: Door,
     closed: bool,
     idle: Vec<Idle>,
 }
 
+/// Whose it is there is what it is known by, not who in the gateway has used it.
 #[derive(Debug)]
 struct Idle {
     user: String,
@@ -44,13 +46,19 @@ struct Idle {
 impl Pool {
     /// An empty pool.
     pub fn new(cluster: ClusterId, generation: Generation, name: String, endpoint: Endpoint, door: Door) -> Pool {
-        let shelf = Mutex::new(Shelf { door, closed: false, idle: Vec::new() });
-        Pool { cluster, generation, name, endpoint, facts: OnceLock::new(), shelf }
+        let shelf = Mutex::new(Shelf { endpoint: Arc::new(endpoint), door, closed: false, idle: Vec::new() });
+        Pool { cluster, generation, name, facts: OnceLock::new(), shelf }
     }
 
-    /// Goes by other bounds from now on.
-    pub fn adopt(&self, door: Door) {
+    /// Goes by other bounds from now on, and by other credentials if there are any: those that lie idle stay those of
+    /// whom they are.
+    pub fn adopt(&self, door: Door, login: Option<&Login>) {
         let mut shelf = self.shelf();
+        if let Some(login) = login.filter(|login| login.credentials != shelf.endpoint.login.credentials) {
+            let Endpoint { address, login: old } = shelf.endpoint.as_ref().clone();
+            let login = Login { credentials: login.credentials.clone(), ..old };
+            shelf.endpoint = Arc::new(Endpoint { address, login });
+        }
         // Those used longest ago are first.
         let over = shelf.idle.len().saturating_sub(door.max_idle_connections as usize);
         shelf.idle.drain(..over);
@@ -108,7 +116,7 @@ impl Pool {
         variables: &Arc<Variables>,
     ) -> Result<Lease, ConnectError> {
         match self.take_idle(user, database, variables)? {
-            Some(connection) => Ok(self.lend(user, database, connection)),
+            Some(loan) => Ok(self.lend(loan)),
             None => self.lease_new(user, database).await,
         }
     }
@@ -118,36 +126,28 @@ impl Pool {
     /// # Errors
     /// If it cannot be had.
     pub async fn lease_new(self: &Arc<Pool>, user: &str, database: &str) -> Result<Lease, ConnectError> {
-        let within = {
+        let (endpoint, within) = {
             let shelf = self.shelf();
             if shelf.closed {
                 return Err(ConnectError::Closed);
             }
-            shelf.door.connect_within
+            (Arc::clone(&shelf.endpoint), shelf.door.connect_within)
         };
-        let (user, database) = self.identity(user, database);
-        let identity = Identity { user, database, password: self.endpoint.password.as_ref() };
-        let connection = connect(&self.endpoint.address, identity, within).await?;
+        let identity = identity(&endpoint, user, database)?;
+        let connection = connect((&endpoint.address, &endpoint.login.tls), identity, within).await?;
         self.facts.get_or_init(|| Arc::clone(&connection.facts));
-        Ok(self.lend(user, database, connection))
+        let (user, database) = (identity.user.to_owned(), identity.database.to_owned());
+        Ok(self.lend(Idle { user, database, connection }))
     }
 
-    /// Who a client is on the cluster.
-    fn identity<'a>(&'a self, user: &'a str, database: &'a str) -> (&'a str, &'a str) {
-        (self.endpoint.user.as_deref().unwrap_or(user), self.endpoint.database.as_deref().unwrap_or(database))
-    }
-
-    fn take_idle(
-        &self,
-        user: &str,
-        database: &str,
-        variables: &Arc<Variables>,
-    ) -> Result<Option<Connection>, ConnectError> {
-        let (user, database) = self.identity(user, database);
+    fn take_idle(&self, user: &str, database: &str, variables: &Arc<Variables>) -> Result<Option<Idle>, ConnectError> {
         let mut shelf = self.shelf();
         if shelf.closed {
             return Err(ConnectError::Closed);
         }
+        let endpoint = Arc::clone(&shelf.endpoint);
+        // Who may not come must not come by a connection that is there, either.
+        let Identity { user, database, .. } = identity(&endpoint, user, database)?;
         loop {
             let fits = |idle: &Idle| idle.user == user && idle.database == database;
             let carries = |idle: &Idle| {
@@ -156,23 +156,26 @@ impl Pool {
             };
             let best = shelf.idle.iter().rposition(|idle| fits(idle) && carries(idle));
             let Some(at) = best.or_else(|| shelf.idle.iter().rposition(fits)) else { return Ok(None) };
-            let idle = shelf.idle.remove(at);
+            let mut idle = shelf.idle.remove(at);
             // One that hung up, or said something unasked, is in a state that nobody knows.
             if idle.connection.socket.is_quiet() {
-                return Ok(Some(idle.connection));
+                return Ok(Some(idle));
             }
         }
     }
 
-    fn lend(self: &Arc<Pool>, user: &str, database: &str, connection: Connection) -> Lease {
-        let (user, database) = self.identity(user, database);
-        let (user, database) = (user.to_owned(), database.to_owned());
-        Lease { pool: Arc::clone(self), loan: Some(Idle { user, database, connection }) }
+    fn lend(self: &Arc<Pool>, loan: Idle) -> Lease {
+        Lease { pool: Arc::clone(self), loan: Some(loan) }
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Who a user of the gateway is on the cluster.
+fn identity<'a>(endpoint: &'a Endpoint, user: &'a str, database: &'a str) -> Result<Identity<'a>, ConnectError> {
+    endpoint.login.identity(user, database).ok_or_else(|| ConnectError::Nobody { user: user.to_owned() })
 }
 
 /// A connection in use. Dropping it closes the connection; only [`Lease::give_back`] keeps it.

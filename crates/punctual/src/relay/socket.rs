@@ -1,15 +1,17 @@
-//! A stream socket of either kind, polled by one task.
+//! A stream socket of any kind, polled by one task.
 
-use std::io;
+use std::io::{self, BufRead};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsStream;
 
 use super::buffer::Buffer;
+use crate::tls::end_point;
 
 /// The least and the most that one read is given room for.
 const READ: std::ops::RangeInclusive<usize> = 8 << 10..=256 << 10;
@@ -21,6 +23,8 @@ pub enum Socket {
     Tcp(TcpStream),
     /// Over a Unix socket.
     Unix(UnixStream),
+    /// Over TCP, encrypted. In a box: it is ten times as large.
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Socket {
@@ -34,6 +38,7 @@ impl Socket {
         let read = match self {
             Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, &mut into),
             Socket::Unix(stream) => Pin::new(stream).poll_read(cx, &mut into),
+            Socket::Tls(stream) => Pin::new(stream).poll_read(cx, &mut into),
         };
         match read {
             Poll::Ready(Ok(())) => {
@@ -49,11 +54,20 @@ impl Socket {
         }
     }
 
-    /// Writes some of `bytes`.
+    /// Has what was written go out. It is out at once unless it is encrypted first.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Socket::Tcp(_) | Socket::Unix(_) => Poll::Ready(Ok(())),
+            Socket::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    /// Writes some of `bytes`. What is encrypted is not out before it has been [flushed](Socket::poll_flush).
     pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = match self {
             Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Socket::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
         };
         match written {
             Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -78,17 +92,43 @@ impl Socket {
             let n = std::future::poll_fn(|cx| self.poll_write(cx, bytes)).await?;
             bytes = &bytes[n..];
         }
-        Ok(())
+        std::future::poll_fn(|cx| self.poll_flush(cx)).await
+    }
+
+    /// Says goodbye where the other end would otherwise take the end for an attack: nothing, unless it is encrypted.
+    pub async fn close(&mut self) {
+        if let Socket::Tls(stream) = self {
+            // It is over either way.
+            let _ = stream.shutdown().await;
+        }
+    }
+
+    /// What a proof of identity can be bound to, of a cluster: the hash of the certificate that it has shown.
+    pub fn end_point(&self) -> Option<Vec<u8>> {
+        let Socket::Tls(stream) = self else { return None };
+        let (_, session) = stream.get_ref();
+        end_point::of(session.peer_certificates()?.first()?)
     }
 
     /// True if the other end has sent nothing and has not hung up. The system is asked, not the runtime, which may not
     /// have heard of it yet.
-    pub fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&mut self) -> bool {
         let mut byte = [0; 1];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let received = match self {
             Socket::Tcp(stream) => recv(stream, &mut byte, flags),
             Socket::Unix(stream) => recv(stream, &mut byte, flags),
+            Socket::Tls(stream) => {
+                // What has been decrypted and not been read is not with the system any more.
+                let is_unread = match &mut **stream {
+                    TlsStream::Client(stream) => stream.get_mut().1.reader().fill_buf().is_ok(),
+                    TlsStream::Server(stream) => stream.get_mut().1.reader().fill_buf().is_ok(),
+                };
+                if is_unread {
+                    return false;
+                }
+                recv(stream.get_ref().0, &mut byte, flags)
+            }
         };
         matches!(received, Err(Errno::AGAIN))
     }

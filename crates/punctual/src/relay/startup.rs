@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256};
 use punctual_core::query::SqlState;
 use punctual_core::time::Span;
 
@@ -13,7 +13,8 @@ use super::connection::{CancelKey, Connection, ServerFacts, limited, open};
 use super::error::{AuthenticationError, ConnectError, Garbled, ServerError};
 use super::frames::{self, Header};
 use super::socket::Socket;
-use crate::settings::{Address, Endpoint, Secret};
+use crate::settings::{Address, Endpoint, Identity, Secret};
+use crate::tls::trust::ClusterTls;
 
 /// Version 3.0 of the protocol.
 pub(crate) const PROTOCOL: u32 = 3 << 16;
@@ -23,29 +24,17 @@ pub(crate) const CANCEL_REQUEST: u32 = 80_877_102;
 /// The longest frame that a start-up may bring.
 const LONGEST: usize = 64 << 10;
 
-/// Who connects, and to what.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Identity<'a> {
-    /// The user.
-    pub(super) user: &'a str,
-    /// The database.
-    pub(super) database: &'a str,
-    /// The password, if there is one.
-    pub(super) password: Option<&'a Secret>,
-}
-
 /// Connects to a cluster, learns what it says of itself and hangs up.
 ///
 /// # Errors
 /// If it cannot be connected to within the time.
 pub async fn probe(endpoint: &Endpoint, within: Span) -> Result<ServerFacts, ConnectError> {
-    let user = endpoint.user.as_deref().unwrap_or("punctual");
-    let database = endpoint.database.as_deref().unwrap_or(user);
-    let identity = Identity { user, database, password: endpoint.password.as_ref() };
-    let mut connection = connect(&endpoint.address, identity, within).await?;
+    let (address, tls) = (&endpoint.address, &endpoint.login.tls);
+    let mut connection = connect((address, tls), endpoint.login.own(), within).await?;
     // It has answered; that it misses the goodbye does not matter.
-    let _ = limited(&endpoint.address, within, async {
+    let _ = limited(address, within, async {
         let _ = connection.socket.write_all(&frames::TERMINATE).await;
+        connection.socket.close().await;
         Ok(())
     })
     .await;
@@ -54,13 +43,13 @@ pub async fn probe(endpoint: &Endpoint, within: Span) -> Result<ServerFacts, Con
 
 /// Connects to a cluster.
 pub(super) async fn connect(
-    address: &Address,
+    (address, tls): (&Address, &ClusterTls),
     identity: Identity<'_>,
     within: Span,
 ) -> Result<Connection, ConnectError> {
     limited(address, within, async {
-        let socket = open(address).await?;
-        let mut start = Start { address, identity, socket, input: Buffer::default(), scram: None };
+        let socket = open(address, tls).await?;
+        let mut start = Start { address, tls, identity, socket, input: Buffer::default(), scram: None };
         start.send(&start_up_message(identity)).await?;
         start.authenticate().await?;
         start.finish().await
@@ -84,6 +73,7 @@ fn start_up_message(identity: Identity<'_>) -> Vec<u8> {
 /// A connection on its way.
 struct Start<'a> {
     address: &'a Address,
+    tls: &'a ClusterTls,
     identity: Identity<'a>,
     socket: Socket,
     input: Buffer,
@@ -157,13 +147,22 @@ impl Start<'_> {
                 frames::frame(&mut out, b'p', |out| frames::text(out, &proof));
             }
             10 => {
-                if !rest.split(|byte| *byte == 0).any(|mechanism| mechanism == SCRAM_SHA_256.as_bytes()) {
+                let offers = |wanted: &str| rest.split(|byte| *byte == 0).any(|offered| offered == wanted.as_bytes());
+                let (mechanism, binding) = match self.socket.end_point() {
+                    Some(hash) if offers(SCRAM_SHA_256_PLUS) => {
+                        (SCRAM_SHA_256_PLUS, ChannelBinding::tls_server_end_point(hash))
+                    }
+                    // A cluster that could and did not offer it finds out that somebody sits in between.
+                    Some(_) => (SCRAM_SHA_256, ChannelBinding::unrequested()),
+                    None => (SCRAM_SHA_256, ChannelBinding::unsupported()),
+                };
+                if !offers(mechanism) {
                     return Err(ConnectError::Authentication(AuthenticationError::NoMechanism));
                 }
-                let scram = self.scram.insert(ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported()));
+                let scram = self.scram.insert(ScramSha256::new(password.as_bytes(), binding));
                 let first = scram.message();
                 frames::frame(&mut out, b'p', |out| {
-                    frames::text(out, SCRAM_SHA_256);
+                    frames::text(out, mechanism);
                     out.extend_from_slice(&(first.len() as u32).to_be_bytes());
                     out.extend_from_slice(first);
                 });
@@ -205,8 +204,8 @@ impl Start<'_> {
                 b'K' => {
                     let (process, secret) =
                         rest.split_first_chunk::<4>().ok_or(ConnectError::Garbled(Garbled::Short(tag)))?;
-                    let address = self.address.clone();
-                    key = Some(CancelKey { address, process: *process, secret: secret.to_vec() });
+                    let (address, tls) = (self.address.clone(), self.tls.clone());
+                    key = Some(CancelKey { address, tls, process: *process, secret: secret.to_vec() });
                 }
                 b'N' => {}
                 b'Z' => break,

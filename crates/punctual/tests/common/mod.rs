@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use punctual::catalog::{Answer, Column, ColumnKind, Question};
-use punctual::door::{AnswerError, Answers, InForce, Rules, Shared, serve};
+use punctual::door::{AnswerError, Answers, Guard, InForce, Rules, Shared, serve};
 use punctual::driver::fallback::Fallback;
 use punctual::link::Link;
 use punctual::settings::Door;
@@ -64,7 +64,8 @@ impl Gateway {
         let classes = wanted.policy.classes.clone();
         let fallback = Fallback::new(wanted.policy.wait_limit);
         let in_force = InForce::new(Rules::new(wanted.door.clone(), classes));
-        let shared = Shared::new(1, in_force, 1, Arc::new(FixedAnswers), fallback);
+        let guard = Arc::new(Guard::trusting().expect("random numbers"));
+        let shared = Shared::new(1, in_force, 1, Arc::new(FixedAnswers), fallback, guard);
         let shared = Arc::new(shared);
         let driving = Driver::new(wanted.policy, wanted.door, postgres.endpoint(), tell);
         tokio::spawn(driving.run(reports, knobs));

@@ -3,6 +3,8 @@
 //! One for each process that runs tests: its data directory is a copy of one that was set up once. It runs as the user
 //! `postgres` if we are root, since it refuses root, and goes when we go.
 
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use punctual::settings::{Address, Endpoint};
+use punctual::settings::{Address, Endpoint, Login};
 
 const HOW_TO_GET_IT: &str = "these tests need a Postgres server: apt-get install -y postgresql";
 
@@ -23,30 +25,56 @@ impl Postgres {
     /// The one of this process.
     pub(crate) fn shared() -> &'static Postgres {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
-        SHARED.get_or_init(Postgres::start)
+        SHARED.get_or_init(|| Postgres::start(&[String::from("listen_addresses=")], |_| {}))
+    }
+
+    /// One that listens on a port, and takes nobody there who is not encrypted and does not prove who they are; at its Unix
+    /// socket anyone is who they say. Its certificate is `server.crt` of that directory, with `server.key`.
+    pub(crate) fn secured(port: u16, certificates: &Path) -> &'static Postgres {
+        static SECURED: OnceLock<Postgres> = OnceLock::new();
+        let settings = [format!("port={port}"), "listen_addresses=127.0.0.1".to_owned(), "ssl=on".to_owned()];
+        SECURED.get_or_init(|| {
+            Postgres::start(&settings, |dir| {
+                for file in ["server.crt", "server.key"] {
+                    fs::copy(certificates.join(file), dir.join(file)).expect("a certificate is there");
+                    fs::set_permissions(dir.join(file), fs::Permissions::from_mode(0o600)).expect("it is ours");
+                }
+                let hba = "hostssl all all 127.0.0.1/32 scram-sha-256\nlocal all all trust\n";
+                fs::write(dir.join("pg_hba.conf"), hba).expect("it can be written");
+            })
+        })
+    }
+
+    /// The directory of its Unix socket.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Where it listens; anyone may come in as themselves.
     pub(crate) fn endpoint(&self) -> Endpoint {
         let address = Address::Unix(self.dir.join(".s.PGSQL.5432"));
-        Endpoint { address, user: None, password: None, database: None }
+        Endpoint { address, login: Login::default() }
     }
 
-    fn start() -> Postgres {
+    /// Starts one with those settings, whose directory was prepared by that.
+    fn start(settings: &[String], prepare: impl FnOnce(&Path)) -> Postgres {
         let bin = installation();
         let template = template(&bin);
         let dir = std::env::temp_dir().join(format!("punctual-test-postgres-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         run(Command::new("cp").arg("-r").arg(&template).arg(&dir));
+        prepare(&dir);
         own(&dir);
         let (bin, at) = (bin.clone(), dir.clone());
+        let settings: Vec<String> = settings.iter().flat_map(|setting| ["-c".to_owned(), setting.clone()]).collect();
         let (ready, is_ready) = std::sync::mpsc::channel();
         // It is told to go when the thread that started it ends: this one never does.
         std::thread::spawn(move || {
             let mut child = as_postgres(&bin.join("postgres"))
                 .arg("-D")
                 .arg(&at)
-                .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200", "-c"])
+                .args(settings)
+                .args(["-c", "fsync=off", "-c", "max_connections=200", "-c"])
                 .arg(format!("unix_socket_directories={}", at.display()))
                 .stderr(Stdio::piped())
                 .stdout(Stdio::null())

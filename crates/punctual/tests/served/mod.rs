@@ -63,14 +63,16 @@ impl Served {
         Served::launch(dir, "10s", configuration)
     }
 
+    /// The same, with HTTP served there.
+    pub(crate) fn start_in_with_http(dir: TempDir, http: &str, configuration: &str) -> Served {
+        let mut child = spawn_with(dir.path(), "10s", configuration, Stdio::piped(), &["--http", http]);
+        let log = heard(&mut child);
+        Served::of(child, dir, Some(log))
+    }
+
     fn launch(dir: TempDir, within: &str, configuration: &str) -> Served {
         let mut child = spawn(dir.path(), within, configuration, Stdio::piped());
-        let mut stderr = child.stderr.take().expect("its standard error");
-        let log = std::thread::spawn(move || {
-            let mut log = String::new();
-            let _ = stderr.read_to_string(&mut log);
-            log
-        });
+        let log = heard(&mut child);
         Served::of(child, dir, Some(log))
     }
 
@@ -209,11 +211,25 @@ impl Drop for Served {
     }
 }
 
+/// Takes what it says on standard error.
+fn heard(child: &mut Child) -> JoinHandle<String> {
+    let mut stderr = child.stderr.take().expect("its standard error");
+    std::thread::spawn(move || {
+        let mut log = String::new();
+        let _ = stderr.read_to_string(&mut log);
+        log
+    })
+}
+
 /// The program, serving what is configured over the state directory `dir/state`.
 fn spawn(dir: &Path, within: &str, configuration: &str, stderr: Stdio) -> Child {
+    spawn_with(dir, within, configuration, stderr, &[])
+}
+
+fn spawn_with(dir: &Path, within: &str, configuration: &str, stderr: Stdio, more: &[&str]) -> Child {
     let file = write_file(dir, within, configuration);
     let mut command = punctual();
-    command.args(["serve", "-c"]).arg(&file).stdout(Stdio::piped()).stderr(stderr);
+    command.args(["serve", "-c"]).arg(&file).args(more).stdout(Stdio::piped()).stderr(stderr);
     command.spawn().expect("the program starts")
 }
 

@@ -18,7 +18,11 @@ use super::{scaling, startable};
 use crate::config::bytes_text;
 use crate::door::rule_text;
 use crate::model::{absent, file};
-use crate::settings::{Address, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Simulated, Tables};
+use crate::settings::{
+    Access, Address, Auth, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Simulated, Tables,
+};
+use crate::tls::serving::DoorTls;
+use crate::tls::trust::ClusterTls;
 
 /// All that `punctual check` says.
 #[derive(Debug, Serialize)]
@@ -29,6 +33,8 @@ pub struct Meaning {
     pub file: Option<String>,
     /// Where clients connect.
     pub listen: String,
+    /// Who may come in there, in a sentence.
+    pub access: String,
     /// Where HTTP is served.
     pub http: Option<String>,
     /// The clusters.
@@ -118,6 +124,7 @@ impl Meaning {
             right: problems.is_empty(),
             file: file.map(|file| file.display().to_string()),
             listen: settings.listen.to_string(),
+            access: access(&settings.access),
             http: settings.http.map(|http| http.to_string()),
             usd_per_hour: scaling::usd_per_hour(settings).0,
             usd_per_hour_most: scaling::usd_per_hour(settings).1,
@@ -308,9 +315,39 @@ fn in_vain(settings: &Settings) -> Vec<String> {
     warnings
 }
 
+fn access(access: &Access) -> String {
+    let encrypted = match access.tls {
+        DoorTls::Off => "are not encrypted",
+        DoorTls::Allowed(_) => "are encrypted if they ask for it",
+        DoorTls::Required(_) => "have to be encrypted",
+    };
+    match &access.auth {
+        Auth::Trust => format!("They are on this machine, are not asked for a password, and {encrypted}."),
+        Auth::Scram(users) => {
+            let users = users.len();
+            format!("They prove who they are with a password (SCRAM-SHA-256; users: {users}), and {encrypted}.")
+        }
+    }
+}
+
 fn warnings(settings: &Settings) -> Vec<String> {
     let classes = &settings.policy.classes;
     let mut warnings = crowding(&settings.clusters);
+    if let Some(http) = settings.http.filter(|http| !http.ip().is_loopback()) {
+        warnings.push(format!("what goes over HTTP at {http} is not encrypted, tokens included"));
+    }
+    if !settings.listen.ip().is_loopback() {
+        match settings.access.tls {
+            DoorTls::Off => {
+                warnings.push(format!("what goes to and from clients at {} is not encrypted", settings.listen));
+            }
+            DoorTls::Allowed(_) => warnings.push(format!(
+                "what goes to and from clients at {} is encrypted only if they ask for it: see `gateway.tls`",
+                settings.listen
+            )),
+            DoorTls::Required(_) => {}
+        }
+    }
     warnings.extend(in_vain(settings));
     warnings.extend(admission::in_vain(settings));
     warnings.extend(scaling::warnings(settings));
@@ -323,9 +360,20 @@ fn warnings(settings: &Settings) -> Vec<String> {
         if let Address::Tcp { host, .. } = &endpoint.address
             && !is_this_machine(host)
         {
-            warnings.push(format!("what goes to and from cluster \"{name}\" at {} is not encrypted", endpoint.address));
+            let how = match &endpoint.login.tls {
+                ClusterTls::Off => Some("is not encrypted"),
+                ClusterTls::Preferred(_) => Some("is not encrypted if the cluster, or whoever passes for it, cannot"),
+                ClusterTls::Required(connector) if connector.trusts_anyone() => {
+                    Some("is encrypted, but whoever passes for the cluster is believed")
+                }
+                ClusterTls::Required(_) => None,
+            };
+            let at = &endpoint.address;
+            warnings.extend(
+                how.map(|how| format!("what goes to and from cluster \"{name}\" at {at} {how}: see its `tls`")),
+            );
         }
-        if endpoint.user.is_none() {
+        if endpoint.login.is_theirs() {
             warnings.push(format!(
                 "clients come to cluster \"{name}\" under their own names and without a password, which it has to allow"
             ));

@@ -31,9 +31,9 @@ pub(super) fn all(settings: &Settings) -> io::Result<Vec<Reached>> {
 /// True if the cluster has something against the name that was tried, and clients come under their own.
 fn is_about_the_name(error: &ConnectError, endpoint: &Endpoint) -> bool {
     match error {
-        ConnectError::Refused(said) if said.sqlstate.0.starts_with(b"28") => endpoint.user.is_none(),
-        ConnectError::Refused(said) if said.sqlstate.0.starts_with(b"3D") => endpoint.database.is_none(),
-        ConnectError::Authentication(_) => endpoint.user.is_none(),
+        ConnectError::Refused(said) if said.sqlstate.0.starts_with(b"28") => endpoint.login.is_theirs(),
+        ConnectError::Refused(said) if said.sqlstate.0.starts_with(b"3D") => endpoint.login.database.is_none(),
+        ConnectError::Authentication(_) => endpoint.login.is_theirs(),
         _ => false,
     }
 }

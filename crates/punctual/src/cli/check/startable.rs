@@ -64,6 +64,7 @@ mod tests {
     use punctual_core::time::Span;
 
     use super::*;
+    use crate::settings::Login;
 
     #[test]
     fn a_program_is_there_by_its_path_or_by_name_and_not_if_it_cannot_be_run() {
@@ -76,8 +77,7 @@ mod tests {
         );
         let words = |program: &str| vec![program.to_owned()];
         let (start, stop, list) = (words("sh"), words("/no/such"), words("sh"));
-        let (start_within, user, password, database) = (Span::from_secs(1), None, None, None);
-        let exec = Exec { start, stop, list, start_within, user, password, database };
+        let exec = Exec { start, stop, list, start_within: Span::from_secs(1), login: Login::default() };
         assert_eq!(commands(&exec).as_deref(), Some("there is no program /no/such, which `stop` runs"));
         assert_eq!(commands(&Exec { stop: words("sh"), ..exec }), None);
     }

@@ -64,6 +64,7 @@ fn a_file_is_told_in_words() {
         /etc/punctual.toml is right. It means:
 
         Clients connect to 127.0.0.1:6432 with any Postgres driver: psql -h 127.0.0.1 -p 6432
+        They are on this machine, are not asked for a password, and are not encrypted.
         HTTP is off: no metrics, no health.
 
         Clusters
@@ -106,7 +107,7 @@ fn a_file_is_told_in_words() {
 
         Warnings
 
-          what goes to and from cluster "warehouse" at db.example.com:5439 is not encrypted
+          what goes to and from cluster "warehouse" at db.example.com:5439 is not encrypted if the cluster, or whoever passes for it, cannot: see its `tls`
           clients come to cluster "warehouse" under their own names and without a password, which it has to allow
           a rule of class "etl" never decides, since class "dashboards" has it too and comes first: the application starts with "looker"
     "#]].assert_eq(&text);
@@ -290,7 +291,7 @@ fn clusters_that_cannot_be_reached_fail_the_check() {
     let (there_at, gone_at) = (there.local_addr().expect("an address"), gone.local_addr().expect("an address"));
     drop(gone);
     let cluster = |name: &str, address: &str| {
-        format!("[[cluster]]\nname = \"{name}\"\nkind = \"postgres\"\naddress = \"{address}\"\n")
+        format!("[[cluster]]\nname = \"{name}\"\nkind = \"postgres\"\naddress = \"{address}\"\ntls = \"off\"\n")
     };
     let connect = || Check { connect: true, ..Check::default() };
     let good = cluster("there", &there_at.to_string());

@@ -15,6 +15,7 @@ pub(super) fn write(meaning: &Meaning, out: &mut dyn Write) -> io::Result<()> {
         None => writeln!(out, "Without a configuration file:\n")?,
     }
     writeln!(out, "Clients connect to {} with any Postgres driver: psql -h {}", meaning.listen, psql(&meaning.listen))?;
+    writeln!(out, "{}", meaning.access)?;
     match &meaning.http {
         Some(http) => writeln!(out, "Metrics and health: http://{http}/metrics, /healthz, /readyz")?,
         None => writeln!(out, "HTTP is off: no metrics, no health.")?,

@@ -1,7 +1,7 @@
 //! What the gateway is, and what it keeps.
 
-use super::Fallback::{Is, Said};
-use super::Kind::{Bytes, Choice, Count, Duration, Listen, Path};
+use super::Fallback::{Is, Required, Said};
+use super::Kind::{Bytes, Choice, Count, Duration, Listen, Path, Words};
 use super::{DAY, GIB, HOUR, KIB, MIB, NOTHING, SECOND, TIB, Table, key};
 
 /// `[gateway]`.
@@ -17,9 +17,54 @@ pub(in crate::config) static GATEWAY: Table = Table {
             "listen",
             Listen,
             Is("\"127.0.0.1:6432\""),
-            "Where clients connect, with the Postgres wire. Loopback only: there is no authentication yet.",
+            "Where clients connect, with the Postgres wire. Anywhere but on loopback they must prove who they are: see `auth`.",
         ),
-        key("http", Listen, Is("\"127.0.0.1:8432\""), "Where HTTP is served, on loopback too; `\"off\"`: nowhere."),
+        key(
+            "http",
+            Listen,
+            Is("\"127.0.0.1:8432\""),
+            "Where HTTP is served; `\"off\"`: nowhere. Anywhere but on loopback, `http_tokens_file` must be there.",
+        ),
+        key(
+            "http_tokens_file",
+            Path,
+            Said("nobody needs one"),
+            "The tokens that requests have to show as `Authorization: Bearer TOKEN`, a line for each: `TOKEN`, or `TOKEN USER` for queries \
+             as that user, or `TOKEN *` for queries as anyone. `/healthz` and `/readyz` need none. Without it and with `auth = \"scram\"`, \
+             no query is run by HTTP.",
+        ),
+        key(
+            "auth",
+            Choice(&["trust", "scram"]),
+            Is("\"trust\""),
+            "How clients prove who they are. `trust`: not at all, which is for loopback only. `scram`: with a password, by \
+             SCRAM-SHA-256. See [security](security.md).",
+        ),
+        key(
+            "users_file",
+            Path,
+            Said("required for `scram`"),
+            "The users that may come in, a line for each, as `punctual user NAME` prints it.",
+        ),
+        key(
+            "admins",
+            Words,
+            Said("all with `trust`, nobody with `scram`"),
+            "`scram`: the users that see the SQL of others in the schema `punctual`.",
+        ),
+        key(
+            "failed_logins",
+            Count { least: 0, most: 1_000_000 },
+            Is("20"),
+            "`scram`: log-ins that may fail in a minute from one address (of IPv6, one /64) before those that follow are refused. 0: \
+             any number.",
+        ),
+        key(
+            "tls",
+            Choice(&["off", "allowed", "required"]),
+            Said("`\"allowed\"` with `[tls]`, `\"off\"` without"),
+            "Whether clients are encrypted: none, those that ask for it, or all; then others are turned away.",
+        ),
         key(
             "state_dir",
             Path,
@@ -48,7 +93,7 @@ pub(in crate::config) static GATEWAY: Table = Table {
             "startup_within",
             Duration { least: SECOND, most: DAY },
             Is("\"60s\""),
-            "How long a client may take from connecting to its start-up message.",
+            "How long a client may take from connecting until it is let in.",
         ),
         key(
             "max_statements",
@@ -68,6 +113,22 @@ pub(in crate::config) static GATEWAY: Table = Table {
             Is("\"10s\""),
             "How long connecting to a cluster may take.",
         ),
+    ],
+};
+
+/// `[tls]`.
+pub(in crate::config) static TLS: Table = Table {
+    name: "tls",
+    list: false,
+    what: "What the gateway shows clients that are encrypted. Renewed files are read by a reload.",
+    keys: &[
+        key(
+            "certificate",
+            Path,
+            Required,
+            "Its certificate in PEM, then those that lead to an authority. Names stand in its `subjectAltName`.",
+        ),
+        key("key", Path, Required, "The key to it in PEM, without a passphrase."),
     ],
 };
 

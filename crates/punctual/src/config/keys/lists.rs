@@ -420,7 +420,19 @@ pub(in crate::config) static CLUSTER: Table = Table {
             Is("\"5m\""),
             "`exec`: how long it may take from the start to the first answer; `policy.start_limit` ends it too.",
         ),
-        key("user", Text, Said("the client's"), "`postgres`, `exec`: the user to connect as."),
+        key(
+            "credentials_file",
+            Path,
+            Said("nobody is named"),
+            "`postgres`, `exec`: as whom users of the gateway come, a line for each: `gateway_user cluster_user password`. Those that \
+             it does not name come as `user`, or not at all. Read again by a reload.",
+        ),
+        key(
+            "user",
+            Text,
+            Said("the client's, without `credentials_file`"),
+            "`postgres`, `exec`: the user to connect as.",
+        ),
         key(
             "password_env",
             Text,
@@ -434,6 +446,19 @@ pub(in crate::config) static CLUSTER: Table = Table {
             "`postgres`, `exec`: the file that holds the password of `user`.",
         ),
         key("database", Text, Said("the client's"), "`postgres`, `exec`: the database to connect to."),
+        key(
+            "tls",
+            Choice(&["off", "preferred", "required", "verify-ca", "verify-full"]),
+            Is("\"preferred\""),
+            "`postgres`, `exec`: whether connections are encrypted: never; if the cluster can; always; always, and its certificate \
+             leads to an authority of `tls_ca`; and is for the host that is connected to. Not over Unix sockets.",
+        ),
+        key(
+            "tls_ca",
+            Path,
+            Said("required for `verify-ca` and `verify-full`"),
+            "`postgres`, `exec`: the authorities that are trusted, in PEM.",
+        ),
     ],
 };
 
@@ -443,5 +468,8 @@ pub(in crate::config) const ONLY_FOR: &[(&[&str], &[&str])] = &[
     (&["simulated"], &["time_scale", "warehouse", "start_takes"]),
     (&["exec"], &["start", "stop", "list", "start_within"]),
     (&["postgres"], &["address"]),
-    (&["postgres", "exec"], &["user", "password_env", "password_file", "database"]),
+    (
+        &["postgres", "exec"],
+        &["credentials_file", "user", "password_env", "password_file", "database", "tls", "tls_ca"],
+    ),
 ];
