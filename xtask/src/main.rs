@@ -6,25 +6,31 @@
 
 mod lanes;
 mod needs;
+mod overhead;
+mod pgbench;
 
 use std::env;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 cargo xtask test [ARGS…]   install what the tests need, then run them all; ARGS go to the test runner
 cargo xtask ci             formatting, lints with warnings denied, then the tests
 cargo xtask needs          only install what the tests need
-cargo xtask bench lanes    light queries beside heavy ones on an embedded cluster, with lanes and without; pass the
-                           program to measure, or it is built in release mode first";
+cargo xtask bench lanes    light queries beside heavy ones on an embedded cluster, with lanes and without
+cargo xtask bench gateway  what the gateway costs: pgbench's lookups at a Postgres, through PgBouncer, and through it
+                           Both take the program to measure, or it is built in release mode first.";
 
 fn main() -> ExitCode {
-    let mut args = env::args().skip(1);
-    let done = match args.next().as_deref() {
-        Some("test") => test(&args.collect::<Vec<_>>()),
-        Some("ci") => lint().and_then(|()| test(&[])),
-        Some("bench") if args.next().as_deref() == Some("lanes") => bench_lanes(args.next()),
-        Some("needs") => needs::install().map(drop),
-        Some("help" | "--help" | "-h") => {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["test", ref more @ ..] => test(more),
+        ["ci"] => lint().and_then(|()| test(&[])),
+        ["bench", what @ ("lanes" | "gateway")] => built().and_then(|program| bench(what, &program)),
+        ["bench", what @ ("lanes" | "gateway"), program] => bench(what, Path::new(program)),
+        ["needs"] => needs::install().map(drop),
+        ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())
         }
@@ -50,7 +56,7 @@ fn lint() -> Result<(), String> {
 }
 
 /// All tests, by nextest where it is installed. Both end with a summary of their own.
-fn test(args: &[String]) -> Result<(), String> {
+fn test(args: &[&str]) -> Result<(), String> {
     let needs = needs::install()?;
     let nextest = Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|o| o.status.success());
     let mut tests = cargo();
@@ -61,17 +67,22 @@ fn test(args: &[String]) -> Result<(), String> {
     run(tests.args(args).env("PUNCTUAL_TEST_PYTHON", needs.python).env("PUNCTUAL_TEST_POSTGRES", needs.postgres))
 }
 
-/// What lanes do for light queries beside heavy ones, on real clusters.
-fn bench_lanes(punctual: Option<String>) -> Result<(), String> {
-    let built = match punctual {
-        Some(path) => path.into(),
-        None => {
-            run(cargo().args(["build", "--release", "-p", "punctual", "--locked"]))?;
-            let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), std::path::PathBuf::from);
-            target.join("release/punctual")
+/// What takes real clusters to be measured, with that program.
+fn bench(what: &str, punctual: &Path) -> Result<(), String> {
+    match what {
+        "lanes" => lanes::bench(punctual),
+        _ => {
+            needs::bouncer()?;
+            overhead::bench(punctual, &needs::install()?.postgres)
         }
-    };
-    lanes::bench(&built)
+    }
+}
+
+/// The program, built in release mode.
+fn built() -> Result<PathBuf, String> {
+    run(cargo().args(["build", "--release", "-p", "punctual", "--locked"]))?;
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    Ok(target.join("release/punctual"))
 }
 
 fn cargo() -> Command {

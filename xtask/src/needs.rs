@@ -41,6 +41,17 @@ pub(crate) fn install() -> Result<Needs, String> {
     Ok(Needs { python: python()?, postgres })
 }
 
+/// Installs PgBouncer and pgbench, which only benchmarks need.
+pub(crate) fn bouncer() -> Result<(), String> {
+    for (program, package) in [("pgbouncer", "pgbouncer"), ("pgbench", "postgresql-contrib")] {
+        if !on_path(program) {
+            println!("xtask: no {program} here; installing Debian's");
+            apt(&[package])?;
+        }
+    }
+    Ok(())
+}
+
 /// The newest server's programs, where Debian puts them.
 fn postgres_bin() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
