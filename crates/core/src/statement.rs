@@ -175,8 +175,13 @@ fn read_lexemes(mut lexemes: &[Lexeme<'_>], tag: Tag) -> Statement {
     let mut tables = tables.names;
     tables.truncate(MAX_TABLES);
     let kind = Kind::of(&lexemes.first().map_or(Cow::Borrowed(""), Lexeme::lower));
+    // Each costs next to nothing, and thousands of them do not.
+    control &= count <= MOST_HOUSEKEEPING;
     Statement { fingerprint, shape, kind, count, tables, tag, control }
 }
+
+/// Statements of one text that can be a driver's housekeeping: pgAdmin sends a handful when it connects.
+const MOST_HOUSEKEEPING: u32 = 16;
 
 /// A text that the tokenizer rejects: runs of letters and digits are words, numbers and the insides of quotes are
 /// literals (to the end, where a quote is not closed), every other character stands for itself.
@@ -273,6 +278,8 @@ mod tests {
 
     #[test]
     fn housekeeping_is_told_from_queries() {
+        assert!(Statement::read(&"select 1;".repeat(16)).control);
+        assert!(!Statement::read(&"select 1;".repeat(17)).control, "it is not next to nothing any more");
         for sql in [
             "",
             "SELECT 1",

@@ -257,16 +257,16 @@ async fn a_join_that_will_not_stop_is_cancelled_and_its_cluster_replaced() {
     let settings = "[policy]\ncancel_grace = \"200ms\"\n";
     let served = Served::start(&(settings.to_owned() + &embedded("a", 4)));
     served.wait_ready();
-    let client = served.client("test").await;
+    let (client, watcher) = (served.client("test").await, served.client("watcher").await);
     let cancel = client.cancel_token();
-    let endless = client.simple_query(ENDLESS);
-    pin_mut!(endless);
-    let ended = loop {
-        tokio::select! {
-            ended = &mut endless => break ended,
-            sent = cancel.cancel_query(NoTls) => sent.expect("a cancel is sent"),
-        }
+    // Once, and when it runs: a cancel that is late would hit the next query.
+    let cancelled = async {
+        let running = "select 1 from punctual.queries where status = 'running' and application = 'test'";
+        while watcher.query(running, &[]).await.expect("the gateway answers").is_empty() {}
+        cancel.cancel_query(NoTls).await
     };
+    let (ended, sent) = tokio::join!(client.simple_query(ENDLESS), cancelled);
+    sent.expect("a cancel is sent");
     let code = ended.expect_err("it was cancelled").code().map(|code| code.code().to_owned());
     assert_eq!(code.as_deref(), Some("57014"));
     // The session lives on, on whichever cluster is there.

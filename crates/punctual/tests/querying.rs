@@ -197,6 +197,9 @@ fn arrow_is_sent_to_who_accepts_it_and_breaks_off_where_it_cannot_go_on() {
         String::from_utf8_lossy(&body)
     );
     assert_eq!(ask("select 1/0").0, 400);
+    let (status, _, body) = ask("select 1; select 2");
+    assert!(status == 406 && String::from_utf8_lossy(&body).contains("send one statement"), "{status}");
+    assert_eq!(ask("select 1; select 1/0").0, 400);
     let body = json!({ "sql": "select 1 / (20000 - g) from generate_series(1, 20000) g", "user": "ann" }).to_string();
     let mut broken = Vec::new();
     let mut stream = begin(&served, "POST /v1/query", "Accept: application/vnd.apache.arrow.stream\r\n", &body);

@@ -114,6 +114,22 @@ fn cap(class: &Section<'_>) -> Option<Cap> {
     Some(Cap { runtime, then })
 }
 
+/// True if what comes to a class never comes to one that it does not leave.
+fn goes_in_a_circle(from: &str, classes: &[Class]) -> bool {
+    let next = |name: &str| {
+        let cap = classes.iter().find(|class| class.name == name)?.terms.cap.as_ref()?;
+        match &cap.then {
+            Then::Cancel => None,
+            Then::Cascade(to) | Then::Resubmit(to) => Some(to.as_str()),
+        }
+    };
+    let mut at = Some(from);
+    for _ in classes {
+        at = at.and_then(next);
+    }
+    at.is_some()
+}
+
 /// Says what a class refers to that is not there.
 pub(super) fn check(sections: &[Section<'_>], classes: &[Class], lanes: &Lanes, by_name: bool) {
     for section in sections {
@@ -126,6 +142,12 @@ pub(super) fn check(sections: &[Section<'_>], classes: &[Class], lanes: &Lanes, 
             );
         } else if section.text("name").as_deref() == Some(to.as_str()) {
             section.complain("cascade_to", "it is the class itself", "write the name of a slower one");
+        } else if goes_in_a_circle(&to, classes) {
+            section.complain(
+                "cascade_to",
+                format!("from \"{to}\" queries would go in a circle, and no cap would end them"),
+                "let the slowest class go nowhere",
+            );
         }
     }
     for section in sections {

@@ -189,15 +189,15 @@ impl Exchange {
             Message::DataRow(body) => {
                 let ranges: Vec<_> = body.ranges().collect().map_err(Failure::Broken)?;
                 rows.row(&ranges, body.buffer()).map_err(Failure::Unwritable)?;
-                Ok(if rows.can_go() { Step::Came } else { Step::Nothing })
+                Ok(Step::of(rows))
             }
             Message::CommandComplete(body) => {
                 rows.complete(body.tag().map_err(Failure::Broken)?).map_err(Failure::Unwritable)?;
-                Ok(Step::Came)
+                Ok(Step::of(rows))
             }
             Message::EmptyQueryResponse => {
                 rows.complete("").map_err(Failure::Unwritable)?;
-                Ok(Step::Came)
+                Ok(Step::of(rows))
             }
             Message::ErrorResponse(body) => Err(Failure::Told(Told::read(&body).map_err(Failure::Broken)?)),
             Message::CopyInResponse(_) => {
@@ -268,6 +268,13 @@ enum Step {
     Over,
     /// Neither.
     Nothing,
+}
+
+impl Step {
+    /// That something has come, if the answer can begin with that.
+    fn of(rows: &Rows) -> Step {
+        if rows.can_go(PART) { Step::Came } else { Step::Nothing }
+    }
 }
 
 /// False if nobody takes it, or not in time.

@@ -54,22 +54,38 @@ pub(super) enum Rows {
 }
 
 impl Form {
-    /// What the client accepts: lines, unless it asks for Arrow.
+    /// What the client accepts: lines, unless it asks for Arrow and does not like lines better.
     pub(super) fn of(headers: &HeaderMap) -> Form {
-        let asks = |value: &str| value.split(',').any(|one| one.split(';').next().map(str::trim) == Some(ARROW));
-        let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        if accepted.any(asks) { Form::Arrow } else { Form::Lines }
+        let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let ranges: Vec<(&str, f32)> = accepted.flat_map(|value| value.split(',')).map(weighed).collect();
+        let liked = |names: &[&str]| {
+            let named = ranges.iter().filter(|(range, _)| names.iter().any(|name| name.eq_ignore_ascii_case(range)));
+            named.map(|(_, weight)| *weight).fold(0.0, f32::max)
+        };
+        let arrow = liked(&[ARROW]);
+        if arrow > 0.0 && arrow >= liked(&LINES) { Form::Arrow } else { Form::Lines }
     }
 
     pub(super) fn media_type(self) -> &'static str {
         match self {
-            Form::Lines => "application/x-ndjson",
+            Form::Lines => LINES[0],
             Form::Arrow => ARROW,
         }
     }
 }
 
 const ARROW: &str = "application/vnd.apache.arrow.stream";
+
+/// What lines are called: as they are sent, and as some ask for them.
+const LINES: [&str; 3] = ["application/x-ndjson", "application/jsonl", "application/json"];
+
+/// A media range and how much it is liked, from 0 to 1.
+fn weighed(range: &str) -> (&str, f32) {
+    let mut parts = range.split(';').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+    (name, weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0)))
+}
 
 impl Rows {
     /// Nothing yet.
@@ -156,12 +172,10 @@ impl Rows {
         }
     }
 
-    /// True if a row that has come can be sent: in Arrow that is known of many at once.
-    pub(super) fn can_go(&self) -> bool {
-        match self {
-            Rows::Lines(..) => true,
-            Rows::Arrow(stream) => stream.as_ref().is_some_and(|stream| stream.begun),
-        }
+    /// True if the answer can begin. What goes wrong later cannot be said in Arrow, so that begins when there is so much that it
+    /// cannot be kept.
+    pub(super) fn can_go(&self, kept: usize) -> bool {
+        matches!(self, Rows::Lines(..)) || self.len() > kept
     }
 
     /// Bytes that are written and not taken.
@@ -257,8 +271,6 @@ pub(super) struct Stream {
     texts: Vec<StringBuilder>,
     rows: usize,
     bytes: usize,
-    /// True once some of them were what their columns say.
-    begun: bool,
 }
 
 impl Stream {
@@ -267,7 +279,7 @@ impl Stream {
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
         let writer = StreamWriter::try_new(Vec::new(), &schema)?;
         let texts = columns.iter().map(|_| StringBuilder::new()).collect();
-        Ok(Stream { writer, schema, texts, rows: 0, bytes: 0, begun: false })
+        Ok(Stream { writer, schema, texts, rows: 0, bytes: 0 })
     }
 
     fn row<'a>(&mut self, values: impl Iterator<Item = Option<&'a [u8]>>) -> Result<(), ArrowError> {
@@ -293,7 +305,7 @@ impl Stream {
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
-        (self.rows, self.bytes, self.begun) = (0, 0, true);
+        (self.rows, self.bytes) = (0, 0);
         self.writer.write(&batch)
     }
 }
@@ -453,6 +465,9 @@ mod tests {
     fn arrow_is_written_to_who_accepts_it() {
         let of = |accept: &str| Form::of(&HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]));
         assert_eq!(of("text/html, application/vnd.apache.arrow.stream;q=0.9"), Form::Arrow);
+        assert_eq!(of("APPLICATION/vnd.apache.arrow.STREAM"), Form::Arrow);
+        assert_eq!(of("application/vnd.apache.arrow.stream; q=0"), Form::Lines);
+        assert_eq!(of("application/json, application/vnd.apache.arrow.stream;q=0.1"), Form::Lines);
         assert_eq!(of("*/*"), Form::Lines);
         assert_eq!(Form::of(&HeaderMap::new()), Form::Lines);
     }

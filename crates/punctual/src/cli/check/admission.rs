@@ -73,7 +73,8 @@ pub(super) fn of_lanes(policy: &Policy) -> Vec<String> {
 fn of_lane(lane: &Lane) -> String {
     let mut said = Vec::new();
     said.extend(lane.limit.map(|limit| format!("at most {} at once", running(limit))));
-    said.extend(lane.guarantee.map(|limit| match limit {
+    let guarantee = lane.guarantee.filter(|limit| !matches!(limit, Limit::Count(0)));
+    said.extend(guarantee.map(|limit| match limit {
         Limit::Count(1) => "its queries go first while none runs".to_owned(),
         limit => format!("its queries go first while fewer than {}", running(limit)),
     }));

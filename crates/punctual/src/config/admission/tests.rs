@@ -113,6 +113,21 @@ fn terms_that_make_no_sense_are_refused() {
         name = "d"
         runtime_cap = "1m"
         cascade_to = "nowhere"
+        [[class]]
+        name = "e"
+        runtime_cap = "1s"
+        on_cap = "cascade"
+        cascade_to = "f"
+        [[class]]
+        name = "f"
+        runtime_cap = "1s"
+        on_cap = "resubmit"
+        cascade_to = "e"
+        [[class]]
+        name = "g"
+        runtime_cap = "1s"
+        on_cap = "cascade"
+        cascade_to = "e"
         [[cluster]]
         name = "a"
         kind = "simulated"
@@ -129,6 +144,9 @@ fn terms_that_make_no_sense_are_refused() {
             punctual.toml:21:22: class "c".adjustment: it is a number with a fraction; write a whole number from -1000000 to 1000000
             punctual.toml:25:22: class "d".cascade_to: the class cancels what runs too long; write `on_cap = "cascade"`, or leave it out
             punctual.toml:25:22: class "d".cascade_to: there is no class "nowhere" to go to; write the name of a [[class]]
+            punctual.toml:30:22: class "e".cascade_to: from "f" queries would go in a circle, and no cap would end them; let the slowest class go nowhere
+            punctual.toml:35:22: class "f".cascade_to: from "e" queries would go in a circle, and no cap would end them; let the slowest class go nowhere
+            punctual.toml:40:22: class "g".cascade_to: from "e" queries would go in a circle, and no cap would end them; let the slowest class go nowhere
         "#]],
     );
     refused(

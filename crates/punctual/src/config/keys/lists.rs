@@ -305,7 +305,7 @@ pub(in crate::config) static CLUSTER: Table = Table {
             "kind",
             Choice(&["embedded", "simulated", "exec", "postgres"]),
             Required,
-            "What it is: DataFusion in a child process; a child process that only sleeps as long as a cluster would work; anything that speaks the Postgres wire, started and stopped by commands ([providers](providers.md)); or the same that is there already.",
+            "What it is: DataFusion in a child process; a child process that only sleeps as long as a cluster would work (a tenth of a second, or as a comment says: `/* punctual: work=5s */`, alone on one unit); anything that speaks the Postgres wire, started and stopped by commands ([providers](providers.md)); or the same that is there already.",
         ),
         key("size", Count { least: 1, most: 10_000 }, Is("1"), "Its size in units, by which it is billed."),
         key(
