@@ -281,21 +281,9 @@ fn is_on(value: &str) -> bool {
 /// A number of milliseconds, or a number with one of Postgres's units.
 fn parse_timeout(text: &str) -> Result<Duration, Failure> {
     let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let seconds = match unit.trim() {
-        "us" => 1e-6,
-        "" | "ms" => 1e-3,
-        "s" => 1.0,
-        "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86400.0,
-        _ => f64::NAN,
-    };
-    number
-        .parse::<f64>()
-        .ok()
-        .and_then(|number| Duration::try_from_secs_f64(number * seconds).ok())
+    let units = [("us", 1e-6), ("", 1e-3), ("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
+    in_units(text, &units)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         // Postgres's own limit: 2^31 - 1 milliseconds.
         .filter(|timeout| timeout.as_millis() <= i32::MAX as u128)
         .ok_or_else(|| {
@@ -307,18 +295,10 @@ fn parse_timeout(text: &str) -> Result<Duration, Failure> {
 
 /// Bytes from a number of kilobytes, or a number with one of Postgres's units.
 fn parse_memory(text: &str) -> Result<usize, Failure> {
+    const KB: f64 = 1_024.0;
     let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let bytes = match unit.trim() {
-        "B" => 1.0,
-        "" | "kB" => 1_024.0,
-        "MB" => 1_048_576.0,
-        "GB" => 1_073_741_824.0,
-        "TB" => 1_099_511_627_776.0,
-        _ => f64::NAN,
-    };
-    let read = number.parse::<f64>().ok().map(|number| number * bytes);
+    let units = [("B", 1.0), ("", KB), ("kB", KB), ("MB", KB * KB), ("GB", KB * KB * KB), ("TB", KB * KB * KB * KB)];
+    let read = in_units(text, &units);
     // Postgres's own limits: 64 kB, and 2^31 - 1 of them.
     match read.filter(|bytes| (65_536.0..=2_199_023_254_528.0).contains(bytes)) {
         Some(bytes) => Ok(bytes as usize),
@@ -328,6 +308,14 @@ fn parse_memory(text: &str) -> Result<usize, Failure> {
                 .hint("It is 64kB to 2TB; valid units are \"B\", \"kB\", \"MB\", \"GB\", and \"TB\"."))
         }
     }
+}
+
+/// A number and its unit; None if it is not that.
+fn in_units(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim())?;
+    Some(number.parse::<f64>().ok()? * factor)
 }
 
 #[cfg(test)]

@@ -217,6 +217,16 @@ impl Thresholds {
         of_scan.chain(of_forecast).filter(|(_, beyond)| *beyond).map(|(threshold, _)| threshold)
     }
 
+    /// True if any of them goes by how much of time a query reads.
+    pub fn read_time(&self) -> bool {
+        self.period.is_some() || self.duration.is_some() || self.read_segments()
+    }
+
+    /// True if any of them goes by the partitions that a query reads.
+    pub fn read_segments(&self) -> bool {
+        self.segments.is_some() || self.segment_range.is_some()
+    }
+
     /// True if any of them goes by what the model expects.
     pub fn predict(&self) -> bool {
         self.work.is_some() || self.latency.is_some()

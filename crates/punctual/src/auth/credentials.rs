@@ -50,15 +50,8 @@ impl Credentials {
     /// # Errors
     /// If it cannot be read, or with all that is wrong in it.
     pub fn read(path: &Path) -> Result<Credentials, FileError> {
-        let (mut places, mut first) = (HashMap::new(), None);
-        let all = lines::read(path, |number, line| {
-            let (name, credential) = credential(line)?;
-            if let Some(first) = places.insert(name.clone(), number) {
-                return Err(Fault::Twice { first });
-            }
-            first.get_or_insert_with(|| credential.clone());
-            Ok((name, credential))
-        })?;
+        let all = lines::named(path, credential)?;
+        let first = all.first().map(|(_, credential)| credential.clone());
         Ok(Credentials { by_user: all.into_iter().collect(), first })
     }
 

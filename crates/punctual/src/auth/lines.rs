@@ -4,6 +4,7 @@
 //! one that holds white space stands in double quotes, in which `""` is a quote. What is wrong is named by file and line
 //! and never repeated, since it may be a secret.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -76,6 +77,24 @@ pub fn read<T>(path: &Path, mut read: impl FnMut(usize, &str) -> Result<T, Fault
         }
     }
     if faults.is_empty() { Ok(all) } else { Err(FileError::Wrong { path: path.to_owned(), faults }) }
+}
+
+/// The same, where each line is about a name that no other is about.
+///
+/// # Errors
+/// As for [`read`].
+pub fn named<T>(
+    path: &Path,
+    mut one: impl FnMut(&str) -> Result<(String, T), Fault>,
+) -> Result<Vec<(String, T)>, FileError> {
+    let mut places = HashMap::new();
+    read(path, |number, line| {
+        let (name, said) = one(line)?;
+        match places.insert(name.clone(), number) {
+            Some(first) => Err(Fault::Twice { first }),
+            None => Ok((name, said)),
+        }
+    })
 }
 
 fn text_of(path: &Path) -> io::Result<String> {

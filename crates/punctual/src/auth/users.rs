@@ -51,15 +51,8 @@ impl Users {
     /// # Errors
     /// If it cannot be read, or with all that is wrong in it.
     pub fn read(path: &Path) -> Result<Users, FileError> {
-        let (mut places, mut usual) = (HashMap::new(), None);
-        let users = lines::read(path, |number, line| {
-            let (name, verifier) = user(line)?;
-            if let Some(first) = places.insert(name.clone(), number) {
-                return Err(Fault::Twice { first });
-            }
-            usual.get_or_insert((verifier.iterations, verifier.salt.len()));
-            Ok((name, verifier))
-        })?;
+        let users = lines::named(path, user)?;
+        let usual = users.first().map(|(_, verifier)| (verifier.iterations, verifier.salt.len()));
         Ok(Users { by_name: users.into_iter().collect(), usual })
     }
 

@@ -6,8 +6,8 @@ mod policies;
 mod world;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{Args, Subcommand};
 use punctual_core::predict::model::Model;
@@ -111,6 +111,21 @@ pub(super) fn run(what: &What) -> Result<u8, Stop> {
         What::Laning(flags) => laning::run(flags),
         What::Fairness(flags) => fairness::run(flags),
     }
+}
+
+/// Has something run that says how far it is and can be interrupted.
+fn with_progress<T>(
+    stage: &'static str,
+    run: impl FnOnce(&AtomicBool, &(dyn Fn(usize, usize) + Sync)) -> Option<T>,
+) -> Result<T, Stop> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let _listening = super::stop_on_interrupt(&stop)?;
+    let teller = Mutex::new(Teller::new());
+    let tell = |done: usize, of: usize| {
+        let mut teller = teller.lock().unwrap_or_else(PoisonError::into_inner);
+        teller.tell(stage, (done as u64, of as u64), String::new);
+    };
+    run(&stop, &tell).ok_or_else(|| Stop::failed("interrupted"))
 }
 
 /// It takes a model that there is, where the table of parts makes its own: so it is a command of its own.

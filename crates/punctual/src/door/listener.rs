@@ -60,7 +60,8 @@ pub async fn serve(listener: TcpListener, link: Link, shared: Arc<Shared>) {
                     };
                     drop(turn);
                     if let Some((client, hello)) = opened {
-                        begin((client, class::Client::at(peer.ip())), hello, link, shared).await;
+                        let peer = class::Client::at(peer.ip());
+                        begin((client, peer), hello, link, shared, Arc::default()).await;
                     }
                 });
             }
@@ -216,17 +217,13 @@ impl Visit {
         let (stream, theirs) = UnixStream::pair()?;
         let retry_after: Arc<OnceLock<Span>> = Arc::default();
         let client = Client::new(Socket::Unix(theirs));
-        tokio::spawn(begin_for((client, peer), hello, link, shared, Arc::clone(&retry_after)));
+        tokio::spawn(begin((client, peer), hello, link, shared, Arc::clone(&retry_after)));
         Ok(Visit { stream, retry_after })
     }
 }
 
 /// Makes a session of a client that said hello, and serves it.
-async fn begin(who: (Client, class::Client), hello: Hello, link: Link, shared: Arc<Shared>) {
-    begin_for(who, hello, link, shared, Arc::default()).await;
-}
-
-async fn begin_for(
+async fn begin(
     (client, peer): (Client, class::Client),
     hello: Hello,
     link: Link,

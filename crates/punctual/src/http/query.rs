@@ -21,6 +21,7 @@ use axum::{Extension, Json};
 use bytes::BytesMut;
 use postgres_protocol::message::backend::{ErrorResponseBody, Field, Message};
 use punctual_core::class::Client;
+use punctual_core::query::SqlState;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,7 +32,7 @@ use super::bounded::{Answering, Place};
 use super::rows::{Column, Form, Rows};
 use super::{Shared, refusal};
 use crate::auth::tokens::Grant;
-use crate::door::{Hello, Visit};
+use crate::door::{Hello, Problem, Visit};
 use crate::relay::frames;
 
 /// Queries that may come by HTTP at once: fewer than connections, so that health checks and metrics are answered beside them.
@@ -65,20 +66,11 @@ struct Question {
 #[derive(Debug)]
 enum Failure {
     /// The database or the gateway has said why.
-    Told(Told),
+    Told(Problem),
     /// What came cannot be written in the form that was asked for.
     Unwritable(String),
     /// The session has broken off.
     Broken(io::Error),
-}
-
-/// An error as Postgres tells it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Told {
-    sqlstate: String,
-    message: String,
-    detail: Option<String>,
-    hint: Option<String>,
 }
 
 pub(super) async fn query(
@@ -102,12 +94,8 @@ pub(super) async fn query(
         return refusal(StatusCode::FORBIDDEN, why);
     }
     let Ok(permit) = Arc::clone(&shared.queries).try_acquire_owned() else {
-        let told = Told {
-            sqlstate: "53300".to_owned(),
-            message: format!("{AT_ONCE} queries have come by HTTP and run or wait, as many as may"),
-            ..Told::default()
-        };
-        return failed(&Failure::Told(told), None);
+        let message = format!("{AT_ONCE} queries have come by HTTP and run or wait, as many as may");
+        return failed(&Failure::Told(Problem::new(b"53300", message)), None);
     };
     let form = Form::of(&headers);
     let visit = match open(&shared, place.client(), &question) {
@@ -138,17 +126,14 @@ fn open(shared: &Shared, client: Client, question: &Question) -> Result<Visit, F
     ];
     let given = settings.into_iter().filter_map(|(name, value)| Some((name, value?)));
     if given.clone().any(|(_, value)| value.contains('\0')) || sql.contains('\0') {
-        let message = "a text has a character with the code zero".to_owned();
-        return Err(Failure::Told(Told { sqlstate: "22021".to_owned(), message, ..Told::default() }));
+        return Err(Failure::Told(Problem::new(b"22021", "a text has a character with the code zero")));
     }
     let mut body = Vec::new();
     given.flat_map(|(name, value)| [name, value]).for_each(|text| frames::text(&mut body, text));
     body.push(0);
     let classes = &shared.front.rules().classes;
-    let hello = Hello::read(0, &body).and_then(|mut hello| hello.heed(classes).map(|()| hello)).map_err(|problem| {
-        let sqlstate = problem.sqlstate.code().to_owned();
-        Failure::Told(Told { sqlstate, message: problem.message, detail: problem.detail, hint: problem.hint })
-    })?;
+    let mut hello = Hello::read(0, &body).map_err(Failure::Told)?;
+    hello.heed(classes).map_err(Failure::Told)?;
     Visit::begin(hello, client, shared.link.clone(), Arc::clone(&shared.front)).map_err(Failure::Broken)
 }
 
@@ -199,7 +184,7 @@ impl Exchange {
                 rows.complete("").map_err(Failure::Unwritable)?;
                 Ok(Step::of(rows))
             }
-            Message::ErrorResponse(body) => Err(Failure::Told(Told::read(&body).map_err(Failure::Broken)?)),
+            Message::ErrorResponse(body) => Err(Failure::Told(told(&body).map_err(Failure::Broken)?)),
             Message::CopyInResponse(_) => {
                 let mut no = Vec::new();
                 frames::frame(&mut no, b'f', |out| frames::text(out, "nothing can be copied in by HTTP"));
@@ -207,8 +192,7 @@ impl Exchange {
                 Ok(Step::Nothing)
             }
             Message::CopyOutResponse(_) => {
-                let message = "COPY does not go by HTTP: use a SELECT".to_owned();
-                Err(Failure::Told(Told { sqlstate: "0A000".to_owned(), message, ..Told::default() }))
+                Err(Failure::Told(Problem::new(b"0A000", "COPY does not go by HTTP: use a SELECT")))
             }
             Message::ReadyForQuery(_) if self.begun => Ok(Step::Over),
             Message::ReadyForQuery(_) => {
@@ -303,14 +287,14 @@ fn failed(failure: &Failure, retry_after: Option<f64>) -> Response {
 
 impl Failure {
     fn status(&self) -> StatusCode {
-        let Failure::Told(Told { sqlstate, .. }) = self else {
+        let Failure::Told(Problem { sqlstate, .. }) = self else {
             return if matches!(self, Failure::Unwritable(_)) {
                 StatusCode::NOT_ACCEPTABLE
             } else {
                 StatusCode::SERVICE_UNAVAILABLE
             };
         };
-        match sqlstate.as_str() {
+        match sqlstate.code() {
             "53300" => StatusCode::TOO_MANY_REQUESTS,
             "57014" => StatusCode::CONFLICT,
             "28000" | "28P01" | "42501" => StatusCode::FORBIDDEN,
@@ -332,7 +316,7 @@ impl Failure {
 
     fn as_json(&self) -> Value {
         let Failure::Told(told) = self else { return json!({ "error": self.message() }) };
-        let mut value = json!({ "error": told.message, "sqlstate": told.sqlstate });
+        let mut value = json!({ "error": told.message, "sqlstate": told.sqlstate.code() });
         let more = [("detail", &told.detail), ("hint", &told.hint)];
         for (name, text) in more.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
             value[name] = text.as_str().into();
@@ -341,20 +325,19 @@ impl Failure {
     }
 }
 
-impl Told {
-    fn read(body: &ErrorResponseBody) -> io::Result<Told> {
-        let mut told = Told::default();
-        let mut fields = body.fields();
-        while let Some(field) = fields.next()? {
-            let text = String::from_utf8_lossy(field.value_bytes()).into_owned();
-            match field.type_() {
-                b'C' => told.sqlstate = text,
-                b'M' => told.message = text,
-                b'D' => told.detail = Some(text),
-                b'H' => told.hint = Some(text),
-                _ => {}
-            }
+/// An error as Postgres tells it.
+fn told(body: &ErrorResponseBody) -> io::Result<Problem> {
+    let mut told = Problem::new(b"XX000", "");
+    let mut fields = body.fields();
+    while let Some(field) = fields.next()? {
+        let text = String::from_utf8_lossy(field.value_bytes()).into_owned();
+        match field.type_() {
+            b'C' => told.sqlstate = field.value_bytes().try_into().map_or(told.sqlstate, SqlState),
+            b'M' => told.message = text,
+            b'D' => told.detail = Some(text),
+            b'H' => told.hint = Some(text),
+            _ => {}
         }
-        Ok(told)
     }
+    Ok(told)
 }

@@ -149,12 +149,10 @@ fn thresholds_in_vain(settings: &Settings) -> Vec<String> {
     if limits().any(|limits| limits.predict()) && !settings.prediction.model.exists() {
         warnings.push("`work_threshold` and `latency_threshold` say nothing while there is no model".to_owned());
     }
-    let by_time = |limits: &Thresholds| limits.period.is_some() || limits.duration.is_some();
-    let by_segments = |limits: &Thresholds| limits.segments.is_some() || limits.segment_range.is_some();
     let tables = &settings.time_tables;
-    if tables.is_empty() && limits().any(|limits| by_time(limits) || by_segments(limits)) {
+    if tables.is_empty() && limits().any(Thresholds::read_time) {
         warnings.push("thresholds of what a query reads say nothing without a [[table]]".to_owned());
-    } else if tables.iter().all(|table| table.segment.is_none()) && limits().any(by_segments) {
+    } else if tables.iter().all(|table| table.segment.is_none()) && limits().any(Thresholds::read_segments) {
         warnings.push(
             "`segment_count_threshold` and `segment_range_threshold` say nothing while no [[table]] has a `segment`"
                 .to_owned(),

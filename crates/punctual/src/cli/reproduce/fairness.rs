@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use punctual_sim::world::warehouse::Table;
 
-use super::laning::with_progress;
+use super::with_progress;
 use crate::cli::{Format, Stop};
 use crate::experiment::fairness::{Load, compare};
 use crate::print;

@@ -1,12 +1,11 @@
 //! `punctual reproduce laning`: light queries beside too many heavy ones, with lanes and without.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use clap::Args;
 use punctual_sim::world::warehouse::Table;
 
-use crate::cli::progress::Teller;
+use super::with_progress;
 use crate::cli::{Format, Stop};
 use crate::experiment::laning::{Load, report};
 use crate::print;
@@ -36,19 +35,4 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
         Format::Json => print::json(&found)?,
     }
     Ok(0)
-}
-
-/// Has something run that says how far it is and can be interrupted.
-pub(super) fn with_progress<T>(
-    stage: &'static str,
-    run: impl FnOnce(&AtomicBool, &(dyn Fn(usize, usize) + Sync)) -> Option<T>,
-) -> Result<T, Stop> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let _listening = crate::cli::stop_on_interrupt(&stop)?;
-    let teller = Mutex::new(Teller::new());
-    let tell = |done: usize, of: usize| {
-        let mut teller = teller.lock().unwrap_or_else(PoisonError::into_inner);
-        teller.tell(stage, (done as u64, of as u64), String::new);
-    };
-    run(&stop, &tell).ok_or_else(|| Stop::failed("interrupted"))
 }

@@ -38,13 +38,7 @@ impl Claims {
     /// By these classes, if they are those of a configuration, and its tables.
     pub(super) fn new(configured: Option<&[Class]>, tables: &[TimeTable]) -> Claims {
         let classes = configured.map(|classes| Classes::new(classes.to_vec()));
-        let by_scan = |class: &Class| {
-            let limits = class.terms.thresholds;
-            limits.period.is_some()
-                || limits.duration.is_some()
-                || limits.segments.is_some()
-                || limits.segment_range.is_some()
-        };
+        let by_scan = |class: &Class| class.terms.thresholds.read_time();
         Claims {
             matters: classes.as_ref().is_some_and(|classes| classes.list().iter().any(by_scan)),
             classes,
