@@ -68,13 +68,18 @@ fn query(number: u64) -> Query {
         kind: Kind::Select,
         class: ClassId(2 + (mixed % CLASSES) as u32),
         slo: None,
-        claim: Claim { user: UserId(mixed / CLASSES % USERS), priority: None, scan: Some(scan) },
+        claim: Claim { user: UserId(mixed / CLASSES % USERS), priority: None, scan: Some(scan), writes: false },
         traits: None,
     }
 }
 
 fn end(number: u64) -> Event {
-    Event::Finished { query: QueryId(number), outcome: Outcome::Finished { rows: 1, bytes: 1 }, pinned: false }
+    Event::Finished {
+        query: QueryId(number),
+        outcome: Outcome::Finished { rows: 1, bytes: 1 },
+        blocked: Span::ZERO,
+        pinned: false,
+    }
 }
 
 /// A full gateway in which so many wait, and how many have come.
@@ -88,6 +93,7 @@ fn full(order: Order, waiting: u32, max_waiting: u32) -> (Dispatcher, u64) {
         price: Price::default(),
         killable: true,
         offer: None,
+        writer: false,
     };
     dispatcher.handle(Time::ZERO, Event::ClusterWanted(spec), &mut commands);
     let ready = Event::ClusterReady { cluster: ClusterId(0), generation: Generation(0) };

@@ -16,7 +16,7 @@ use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::route::{Counting, Routing};
 use punctual_core::scale::{Scaling, Trigger};
-use punctual_core::{Command, Dispatcher, Time};
+use punctual_core::{Command, Dispatcher, Span, Time};
 
 /// A dispatcher with so many clusters on which so many queries run each, after so many have come and gone.
 fn fleet(clusters: u32, running: u32, counting: Counting, ended: u64) -> (Dispatcher, u64) {
@@ -29,8 +29,15 @@ fn fleet(clusters: u32, running: u32, counting: Counting, ended: u64) -> (Dispat
     does(Event::ModelAdopted(ModelId(1)));
     for id in 0..clusters {
         let name = format!("c{id}");
-        let spec =
-            Spec { name, units: Units(8), slots: running + 1, price: Price::default(), killable: true, offer: None };
+        let spec = Spec {
+            name,
+            units: Units(8),
+            slots: running + 1,
+            price: Price::default(),
+            killable: true,
+            offer: None,
+            writer: false,
+        };
         does(Event::ClusterWanted(spec));
         does(Event::ClusterReady { cluster: ClusterId(id), generation: Generation(0) });
     }
@@ -45,7 +52,12 @@ fn fleet(clusters: u32, running: u32, counting: Counting, ended: u64) -> (Dispat
 }
 
 fn end(number: u64) -> Event {
-    Event::Finished { query: QueryId(number), outcome: Outcome::Finished { rows: 1, bytes: 1 }, pinned: false }
+    Event::Finished {
+        query: QueryId(number),
+        outcome: Outcome::Finished { rows: 1, bytes: 1 },
+        blocked: Span::ZERO,
+        pinned: false,
+    }
 }
 
 fn decisions(c: &mut Criterion) {

@@ -39,6 +39,8 @@ pub struct Spec {
     pub killable: bool,
     /// The offer that it was started from; None: it is there for good, and is not scaled.
     pub offer: Option<String>,
+    /// True if what changes something has to run here: where one is marked so, there and nowhere else.
+    pub writer: bool,
 }
 
 /// Where a cluster is in its life.
@@ -316,8 +318,15 @@ mod tests {
 
     #[test]
     fn retries_wait_twice_as_long_each_time_up_to_a_limit() {
-        let spec =
-            Spec { name: "a".into(), units: Units(1), slots: 1, price: Price::default(), killable: true, offer: None };
+        let spec = Spec {
+            name: "a".into(),
+            units: Units(1),
+            slots: 1,
+            price: Price::default(),
+            killable: true,
+            offer: None,
+            writer: false,
+        };
         let mut cluster = Cluster::new(ClusterId(0), spec, Time::ZERO);
         let mut waits = Vec::new();
         for _ in 0..5 {

@@ -20,13 +20,16 @@ use crate::time::Span;
 pub enum Event {
     /// A client sent a query.
     Arrived(Query),
-    /// A placed query could not be started on its cluster; nothing of it ran there. Another verdict follows, or an
-    /// abandonment if its session was pinned there.
+    /// A placed query could not be started on its cluster, or was lost there and can be tried once more. Another verdict
+    /// follows, or an abandonment if its session was pinned there.
     Bounced {
         /// The query.
         query: QueryId,
         /// The cluster that could not take it.
         cluster: ClusterId,
+        /// True if it was lost: it had begun, and the client has seen nothing of it. If no other cluster can run it, it counts as
+        /// lost, not as refused.
+        lost: bool,
     },
     /// A placed query ended: its cluster is ready for the session's next one, or their connection is closed.
     Finished {
@@ -34,6 +37,9 @@ pub enum Event {
         query: QueryId,
         /// How it went.
         outcome: Outcome,
+        /// How long its result waited for its client to take it. The cluster is not to blame for that, so neither SLOs nor
+        /// predictions count it.
+        blocked: Span,
         /// True if the session holds its cluster from now on (a transaction, say).
         pinned: bool,
     },
@@ -186,6 +192,8 @@ pub enum Command {
         query: QueryId,
         /// Where it runs.
         cluster: ClusterId,
+        /// It has run for as long as its class allows, which is this; None: somebody wants it stopped.
+        ran_for: Option<Span>,
     },
     /// Stop waiting for a query's cluster: answer the client and close the connection to the cluster.
     Abandon {

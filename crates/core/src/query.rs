@@ -124,6 +124,8 @@ pub struct Ended {
     pub placed: Option<Time>,
     /// When it ended.
     pub ended: Time,
+    /// How long its result waited for its client to take it.
+    pub blocked: Span,
     /// How it ended.
     pub status: Status,
     /// The code of the error that the client saw, if there was one.
@@ -139,9 +141,14 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Latency as the SLO sees it: from arrival to the end, waiting included.
+    /// Latency as the SLO sees it: from arrival to the end, its wait for a cluster included, its wait for its client not.
     pub fn latency(&self) -> Span {
-        self.ended.since(self.arrived)
+        self.ended.since(self.arrived) - self.blocked
+    }
+
+    /// How long it ran where it ran last, its wait for its client not included; None if it was never placed.
+    pub fn ran(&self) -> Option<Span> {
+        Some(self.ended.since(self.placed?) - self.blocked)
     }
 }
 

@@ -36,6 +36,9 @@ pub struct Statement {
     pub tag: Tag,
     /// True for a driver's or tool's housekeeping: keepalives, catalogue queries, SHOW and SET. See [`Statement`].
     pub control: bool,
+    /// True if one of its statements may change something that others see, as far as the text shows: what a function does is
+    /// not known, but for those of Postgres that are made for it (`nextval`). A transaction may, unless it says that it does not.
+    pub writes: bool,
 }
 
 /// What a statement does, from its first word.
@@ -165,11 +168,12 @@ fn read_lexemes(mut lexemes: &[Lexeme<'_>], tag: Tag) -> Statement {
     let mut shape = Shape::new();
     lexemes.iter().for_each(|lexeme| shape.lexeme(lexeme));
     let (fingerprint, shape) = shape.finish();
-    let (mut tables, mut control, mut count) = (Tables::default(), true, 0);
+    let (mut tables, mut control, mut count, mut writes) = (Tables::default(), true, 0, false);
     for statement in lexemes.split(|lexeme| lexeme.is(";")).filter(|statement| !statement.is_empty()) {
         let from = tables.names.len();
         tables_of(statement, &mut tables);
         control &= is_control(statement, &tables.names[from..]);
+        writes |= does_write(statement);
         count += 1;
     }
     let mut tables = tables.names;
@@ -177,7 +181,7 @@ fn read_lexemes(mut lexemes: &[Lexeme<'_>], tag: Tag) -> Statement {
     let kind = Kind::of(&lexemes.first().map_or(Cow::Borrowed(""), Lexeme::lower));
     // Each costs next to nothing, and thousands of them do not.
     control &= count <= MOST_HOUSEKEEPING;
-    Statement { fingerprint, shape, kind, count, tables, tag, control }
+    Statement { fingerprint, shape, kind, count, tables, tag, control, writes }
 }
 
 /// Statements of one text that can be a driver's housekeeping: pgAdmin sends a handful when it connects.
@@ -215,7 +219,8 @@ fn read_crudely(text: &str) -> Statement {
     }
     let (fingerprint, shape) = shape.finish();
     let kind = first.as_deref().map_or(Kind::Other, Kind::of);
-    Statement { fingerprint, shape, kind, count: 1, tables: Vec::new(), tag: Tag::default(), control: false }
+    let writes = !matches!(kind, Kind::Empty | Kind::Select);
+    Statement { fingerprint, shape, kind, count: 1, tables: Vec::new(), tag: Tag::default(), control: false, writes }
 }
 
 /// Housekeeping that a driver, a pool or a tool sends on its own account, and that costs the cluster next to nothing:
@@ -232,6 +237,36 @@ fn is_control(statement: &[Lexeme<'_>], tables: &[String]) -> bool {
         Kind::Select => tables.iter().all(|table| is_catalogue(table)),
         _ => false,
     }
+}
+
+/// True if a statement may change something that others see; see [`Statement::writes`].
+fn does_write(statement: &[Lexeme<'_>]) -> bool {
+    let word = |at: usize| statement.get(at).map_or(Cow::Borrowed(""), Lexeme::lower);
+    let any = |words: &[&str]| (0..statement.len()).any(|at| words.contains(&&*word(at)));
+    // A statement within this one begins after a parenthesis: one of WITH, or the one that WITH is for.
+    let modifies = || {
+        let inner = |at: usize| statement[at - 1].is("(") || statement[at - 1].is(")");
+        (1..statement.len()).any(|at| matches!(&*word(at), "insert" | "update" | "delete" | "merge") && inner(at))
+    };
+    let locks = || {
+        let lock = |at: usize| matches!(&*word(at), "update" | "share" | "no" | "key");
+        (1..statement.len()).any(|at| word(at - 1) == "for" && lock(at))
+    };
+    match Kind::of(&word(0)) {
+        Kind::Empty | Kind::Show | Kind::Set | Kind::Reset | Kind::End => false,
+        Kind::Select => any(&["into"]) || modifies() || locks() || calls(statement).any(|call| is_writing_call(&call)),
+        Kind::Explain => {
+            any(&["analyze", "analyse"]) && any(&["insert", "update", "delete", "merge", "create", "execute"])
+        }
+        Kind::Begin => !(1..statement.len()).any(|at| word(at - 1) == "read" && word(at) == "only"),
+        Kind::Write | Kind::Ddl | Kind::Copy | Kind::Prepared | Kind::Cursor | Kind::Listen | Kind::Other => true,
+    }
+}
+
+fn is_writing_call(name: &str) -> bool {
+    const MADE_FOR_IT: [&str; 3] = ["nextval", "setval", "pg_notify"];
+    MADE_FOR_IT.contains(&name)
+        || ["lo_", "dblink", "pg_advisory_", "pg_try_advisory_"].iter().any(|of| name.starts_with(of))
 }
 
 fn is_catalogue(table: &str) -> bool {
@@ -308,5 +343,44 @@ mod tests {
     fn a_comment_anywhere_tags_the_query() {
         let tag = Statement::read("select 1 /* punctual: class=etl */ from t").tag;
         assert_eq!(tag.class.as_deref(), Some("etl"));
+    }
+
+    #[test]
+    fn what_may_change_something_is_told_by_the_text() {
+        for text in [
+            "insert into t values (1)",
+            "with x as (delete from t returning a) select * from x",
+            "with x as (select 1) insert into t select * from x",
+            "with x as (select 1) update t set a = 1",
+            "select a into u from t",
+            "select * from t for update",
+            "select * from t for no key update skip locked",
+            "select nextval('s')",
+            "select pg_advisory_lock(1)",
+            "begin",
+            "start transaction isolation level serializable",
+            "explain analyze delete from t",
+            "copy t from stdin",
+            "select 1; drop table t",
+            "call p()",
+        ] {
+            assert!(Statement::read(text).writes, "{text}");
+        }
+        for text in [
+            "",
+            "select \"update\", 'insert into t' from t /* delete */",
+            "with x as (select 1) select * from x",
+            "select substring(a for 3) from t",
+            "select updated from t where deleted = false",
+            "begin read only",
+            "start transaction read only",
+            "explain delete from t",
+            "explain analyze select 1",
+            "show x",
+            "set a = 1",
+            "rollback",
+        ] {
+            assert!(!Statement::read(text).writes, "{text}");
+        }
     }
 }

@@ -10,12 +10,14 @@
 //! come this way: they go from the cluster's connection to the client inside the session.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual_core::class::Classes;
 use punctual_core::dispatcher::{Considered, Decision, Queued};
 use punctual_core::event::{Abandoned, PinEnd, Refusal};
 use punctual_core::id::{ClusterId, QueryId, SessionId};
 use punctual_core::query::Query;
+use punctual_core::time::Span;
 use punctual_core::{Event, view::View};
 use tokio::sync::{mpsc, oneshot};
 
@@ -53,6 +55,10 @@ pub enum Order {
     Cancel {
         /// The query.
         query: QueryId,
+        /// How long a client that does not take its rows may keep the cluster from stopping.
+        patience: Duration,
+        /// It has run for as long as its class allows, which is this; None: somebody wants it stopped.
+        ran_for: Option<Span>,
     },
     /// Do not wait for the query's cluster any longer: answer the client, close the connection to the cluster.
     Abandon {

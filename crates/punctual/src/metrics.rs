@@ -408,6 +408,7 @@ mod tests {
             arrived: Time::ZERO,
             placed: None,
             ended: Time::ZERO + Span::from_secs(seconds),
+            blocked: Span::ZERO,
             status,
             sqlstate: None,
             rows: 3,

@@ -145,6 +145,9 @@ fn merge(old: &Settings, read: Settings) -> (Settings, Reloaded) {
         ("failed_logins", door.failed_logins != old.door.failed_logins),
         ("max_statements", door.max_statements != old.door.max_statements),
         ("max_idle_connections", door.max_idle_connections != old.door.max_idle_connections),
+        ("min_idle_connections", door.min_idle_connections != old.door.min_idle_connections),
+        ("connection_idle_timeout", door.connection_idle_timeout != old.door.connection_idle_timeout),
+        ("connection_lifetime", door.connection_lifetime != old.door.connection_lifetime),
         ("connect_within", door.connect_within != old.door.connect_within),
         ("shutdown_within", read.shutdown_within != old.shutdown_within),
     ];

@@ -51,6 +51,13 @@ pub struct Settings {
     pub shutdown_within: Span,
 }
 
+impl Settings {
+    /// How many queries a cluster of that name takes at once; 1 if none is made from what is configured any more.
+    pub fn slots_of(&self, name: &str) -> u32 {
+        self.clusters.iter().find(|cluster| cluster.is_called(name)).map_or(1, |cluster| cluster.spec.slots)
+    }
+}
+
 /// Bounds of the front door.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Door {
@@ -64,8 +71,14 @@ pub struct Door {
     pub failed_logins: u32,
     /// Prepared statements that a session may have.
     pub max_statements: u32,
-    /// Connections to one cluster that may lie idle.
-    pub max_idle_connections: u32,
+    /// Connections to one cluster that may lie idle; None: as many as make up its slots with those in use.
+    pub max_idle_connections: Option<u32>,
+    /// Connections to one cluster that should lie idle for each user and database that came lately.
+    pub min_idle_connections: u32,
+    /// How long a connection to a cluster may lie idle.
+    pub connection_idle_timeout: Span,
+    /// How long a connection to a cluster is used.
+    pub connection_lifetime: Span,
     /// How long connecting to a cluster may take.
     pub connect_within: Span,
 }
@@ -393,7 +406,10 @@ impl Default for Door {
             startup_within: Span::from_secs(60),
             failed_logins: 20,
             max_statements: 1_000,
-            max_idle_connections: 16,
+            max_idle_connections: None,
+            min_idle_connections: 0,
+            connection_idle_timeout: Span::from_secs(600),
+            connection_lifetime: Span::from_secs(3_600),
             connect_within: Span::from_secs(10),
         }
     }

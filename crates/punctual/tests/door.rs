@@ -93,7 +93,7 @@ async fn parameters_and_results_pass_in_binary() {
 
 #[tokio::test]
 async fn prepared_statements_work_on_whichever_connection_is_free() {
-    let door = Door { max_idle_connections: 2, ..Door::default() };
+    let door = Door { max_idle_connections: Some(2), ..Door::default() };
     let gateway = Gateway::start(Wanted { door, slots: 2, ..Wanted::default() }).await;
     let mut sessions = Vec::new();
     for _ in 0..6 {
@@ -235,7 +235,7 @@ async fn rows_larger_than_any_buffer_pass() {
 
 #[tokio::test]
 async fn a_set_goes_wherever_its_session_goes_and_nowhere_else() {
-    let door = Door { max_idle_connections: 2, ..Door::default() };
+    let door = Door { max_idle_connections: Some(2), ..Door::default() };
     let gateway = Gateway::start(Wanted { door, ..Wanted::default() }).await;
     let (ann, bob) = (gateway.connect().await, gateway.connect().await);
     ann.batch_execute("set search_path = a, b; set statement_timeout = '90s'").await.unwrap();
@@ -254,7 +254,7 @@ async fn a_set_goes_wherever_its_session_goes_and_nowhere_else() {
 
 #[tokio::test]
 async fn queries_of_a_class_have_its_memory_and_others_what_their_session_has() {
-    let mut wanted = Wanted { door: Door { max_idle_connections: 1, ..Door::default() }, ..Wanted::default() };
+    let mut wanted = Wanted { door: Door { max_idle_connections: Some(1), ..Door::default() }, ..Wanted::default() };
     wanted.policy.classes[2].terms.max_memory = Some(64 << 10);
     wanted.policy.classes[3].terms.max_memory = Some(1 << 20);
     let gateway = Gateway::start(wanted).await;

@@ -43,7 +43,7 @@ impl Silent {
 
     fn one_slot(&self) {
         let endpoint = Postgres::shared().endpoint();
-        let pool = Pool::new(ClusterId(0), Generation(0), "pg".into(), endpoint, Door::default());
+        let pool = Pool::new(ClusterId(0), Generation(0), "pg".into(), endpoint, (Door::default(), 4));
         self.fallback.set(vec![(Arc::new(pool), 1)]);
     }
 
@@ -112,7 +112,7 @@ async fn a_query_that_is_abandoned_after_it_bounced_is_answered() {
             Report::Arrived { query, .. } => {
                 let address = Address::Unix("/nowhere".into());
                 let endpoint = Endpoint { address, login: Login::default() };
-                let gone = Pool::new(ClusterId(0), Generation(0), "gone".into(), endpoint, Door::default());
+                let gone = Pool::new(ClusterId(0), Generation(0), "gone".into(), endpoint, (Door::default(), 4));
                 id = Some(query.id);
                 let order = Order::Run { query: query.id, on: Arc::new(gone) };
                 mailbox.as_ref().expect("it joined").send(order).await.expect("it listens");

@@ -81,7 +81,7 @@ async fn a_flush_after_every_message_makes_no_difference() {
 
 #[tokio::test]
 async fn the_unnamed_statement_is_the_sessions_whoever_used_the_connection_since() {
-    let door = Door { max_idle_connections: 1, ..Door::default() };
+    let door = Door { max_idle_connections: Some(1), ..Door::default() };
     let gateway = Gateway::start(Wanted { door, ..Wanted::default() }).await;
     let (mut ann, mut bob) = (Raw::session(gateway.address).await, Raw::session(gateway.address).await);
     for (raw, sql) in [(&mut ann, "select 'ann', $1::int4"), (&mut bob, "select 'bob', $1::int4")] {

@@ -29,7 +29,7 @@ impl Dice {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_row_is_its_own_clients() {
-    let door = Door { max_idle_connections: 3, ..Door::default() };
+    let door = Door { max_idle_connections: Some(3), ..Door::default() };
     let gateway = Arc::new(Gateway::start(Wanted { door, clusters: 2, slots: 2, ..Wanted::default() }).await);
     let answered = Arc::new(AtomicU32::new(0));
     let sessions = (0..SESSIONS).map(|at| {

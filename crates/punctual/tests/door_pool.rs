@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::postgres::Postgres;
-use punctual::relay::{ConnectError, Pool, probe};
+use punctual::relay::{ConnectError, Pool, probe, tend};
 use punctual::settings::{Address, Door, Endpoint, Login, Secret};
 use punctual_core::id::{ClusterId, Generation};
 use punctual_core::time::Span;
@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 fn pool(door: Door) -> Arc<Pool> {
     let endpoint = Postgres::shared().endpoint();
-    Arc::new(Pool::new(ClusterId(0), Generation(1), "pg".into(), endpoint, door))
+    Arc::new(Pool::new(ClusterId(0), Generation(1), "pg".into(), endpoint, (door, 4)))
 }
 
 fn endpoint(user: &str, password: Option<&str>) -> Endpoint {
@@ -72,7 +72,7 @@ async fn a_server_that_says_nothing_is_given_up_and_one_that_talks_nonsense_too(
 
 #[tokio::test]
 async fn the_connection_used_last_is_taken_first_and_the_oldest_goes() {
-    let pool = pool(Door { max_idle_connections: 2, ..Door::default() });
+    let pool = pool(Door { max_idle_connections: Some(2), ..Door::default() });
     let mut leases = Vec::new();
     for _ in 0..3 {
         leases.push(pool.lease("ann", "postgres").await.unwrap());
@@ -111,4 +111,48 @@ async fn a_closed_pool_lends_nothing_and_takes_nothing_back() {
     lease.give_back();
     assert_eq!(pool.idle(), 0);
     assert!(matches!(pool.lease("ann", "postgres").await, Err(ConnectError::Closed)));
+}
+
+#[tokio::test]
+async fn as_many_lie_idle_as_make_up_the_slots_with_those_in_use() {
+    let pool = pool(Door::default());
+    let mut leases = Vec::new();
+    for _ in 0..6 {
+        leases.push(pool.lease("ann", "postgres").await.unwrap());
+    }
+    leases.drain(..2).for_each(|lease| lease.give_back());
+    assert_eq!(pool.idle(), 0, "four are in use");
+    leases.drain(..3).for_each(|lease| lease.give_back());
+    assert_eq!(pool.idle(), 3);
+    // Two of them have to go for bob: a cluster does not have to hold more than its slots for that.
+    let bob = [pool.lease("bob", "postgres").await.unwrap(), pool.lease("bob", "postgres").await.unwrap()];
+    assert_eq!(pool.idle(), 1);
+    drop((leases, bob));
+    pool.lease("ann", "postgres").await.unwrap().give_back();
+    assert_eq!(pool.idle(), 1);
+}
+
+#[tokio::test]
+async fn what_is_old_is_closed_and_what_will_be_needed_is_opened() {
+    let old = pool(Door { connection_idle_timeout: Span::from_millis(1), ..Door::default() });
+    old.lease("ann", "postgres").await.unwrap().give_back();
+    let tended = tokio::spawn(tend(Arc::downgrade(&old)));
+    while old.idle() > 0 {
+        tokio::task::yield_now().await;
+    }
+    drop(old);
+    tended.await.unwrap();
+
+    let ahead = pool(Door { min_idle_connections: 2, ..Door::default() });
+    drop(ahead.lease("ann", "postgres").await.unwrap());
+    // One who comes to any cluster is expected at all.
+    let other = pool(Door { min_idle_connections: 1, ..Door::default() });
+    other.expect_visitors_of([&ahead]);
+    for pool in [&ahead, &other] {
+        tokio::spawn(tend(Arc::downgrade(pool)));
+    }
+    while (ahead.idle(), other.idle()) != (2, 1) {
+        tokio::task::yield_now().await;
+    }
+    assert!(other.lease("ann", "postgres").await.unwrap().reused);
 }

@@ -101,6 +101,39 @@ async fn a_cluster_that_dies_costs_its_own_queries_and_comes_back() {
     drop(rest);
 }
 
+/// The name of the cluster that the only query runs on; None if there is none, or it waits.
+fn cluster_of_the_only_one(served: &Served) -> Option<String> {
+    let queries: serde_json::Value = serde_json::from_str(&served.get("/v1/queries").1).expect("JSON");
+    queries["queries"].as_array()?.iter().find_map(|query| query["cluster"].as_str().map(str::to_owned))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_has_sent_nothing_goes_to_another_cluster_when_its_own_dies() {
+    let served = Served::start(&SIMULATED.replacen("slots = 4", "slots = 4\nsize = 2", 1));
+    served.wait_ready_all(2);
+    let client = served.client("test").await;
+    let cancel = client.cancel_token();
+    let query = tokio::spawn(slow(client));
+    runs(&served, 1).await;
+    let first = cluster_of_the_only_one(&served).expect("it runs");
+    let size = if first == "a" { "--size\x002\0" } else { "--size\x001\0" };
+    let is_it =
+        |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(size));
+    kill(children(&served).into_iter().find(is_it).expect("its process"));
+    let second = loop {
+        match cluster_of_the_only_one(&served) {
+            Some(now) if now != first => break now,
+            _ => tokio::task::yield_now().await,
+        }
+    };
+    assert_ne!(second, first);
+    assert!(!query.is_finished());
+    cancel.cancel_query(NoTls).await.expect("it is delivered");
+    let (client, error) = query.await.expect("the session goes on");
+    assert_eq!(code(&error), Some("57014"), "{error}");
+    client.simple_query(QUICK).await.expect("it goes on");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_finishes_what_runs_and_refuses_what_comes() {
     let served = Served::start(SIMULATED);

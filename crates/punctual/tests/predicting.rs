@@ -153,7 +153,7 @@ async fn an_explain_that_takes_too_long_is_cancelled_and_not_asked_again() {
     tokio::spawn(mute(listener, heard));
     let address = Address::Tcp { host: "127.0.0.1".into(), port };
     let endpoint = Endpoint { address, login: Login::default() };
-    let pool = Arc::new(Pool::new(ClusterId(0), Generation(1), "mute".into(), endpoint, Door::default()));
+    let pool = Arc::new(Pool::new(ClusterId(0), Generation(1), "mute".into(), endpoint, (Door::default(), 4)));
     let (link, mut reports) = Link::new();
     tokio::spawn(async move {
         while let Some(report) = reports.recv().await {

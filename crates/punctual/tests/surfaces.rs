@@ -26,8 +26,15 @@ fn snapshot(seed: u64) -> Snapshot {
     let (mut now, mut commands): (Time, Vec<Command>) = (Time::from_micros(1_767_323_045_000_000), Vec::new());
     for number in 0..3 {
         let price = Price::default();
-        let spec =
-            Spec { name: format!("c{number}"), units: Units(number + 1), slots: 2, price, killable: true, offer: None };
+        let spec = Spec {
+            name: format!("c{number}"),
+            units: Units(number + 1),
+            slots: 2,
+            price,
+            killable: true,
+            offer: None,
+            writer: false,
+        };
         dispatcher.handle(now, Event::ClusterWanted(spec), &mut commands);
     }
     for number in 0..300 {
@@ -52,7 +59,7 @@ fn event(number: u64, rng: &mut Rng) -> Event {
                 0 => Outcome::Failed { sqlstate: SqlState(*b"XX000"), rows: 0, bytes: 0 },
                 _ => Outcome::Finished { rows: 1, bytes: 8 },
             };
-            Event::Finished { query: earlier, outcome, pinned: false }
+            Event::Finished { query: earlier, outcome, blocked: Span::ZERO, pinned: false }
         }
         _ => Event::Arrived(Query {
             id: QueryId(number),

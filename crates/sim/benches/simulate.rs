@@ -53,6 +53,7 @@ impl Case {
             price: Price::default(),
             killable: true,
             offer: None,
+            writer: false,
         };
         let policy = Policy {
             routing: Routing::Slo,

@@ -44,7 +44,15 @@ const BUDGET: Case = Case { sizes: 4, rate: 1.0, window: 1_800, work: 24.0 };
 
 fn spec(units: u32) -> Spec {
     let name = format!("spare{units}");
-    Spec { offer: Some(name.clone()), name, units: Units(units), slots: 60, price: Price::default(), killable: true }
+    Spec {
+        offer: Some(name.clone()),
+        name,
+        units: Units(units),
+        slots: 60,
+        price: Price::default(),
+        killable: true,
+        writer: false,
+    }
 }
 
 /// A cluster of eight units to which queries have come for as long as the window is.
@@ -68,7 +76,12 @@ fn begun(case: Case) -> Study {
         while let Some((at, query)) = ends.first().copied().filter(|(at, _)| *at <= came) {
             ends.pop_first();
             let outcome = Outcome::Finished { rows: 1, bytes: 1 };
-            follow(&mut dispatcher, at, Event::Finished { query, outcome, pinned: false }, &mut ends);
+            follow(
+                &mut dispatcher,
+                at,
+                Event::Finished { query, outcome, blocked: Span::ZERO, pinned: false },
+                &mut ends,
+            );
         }
         follow(&mut dispatcher, came, Event::Arrived(query(number)), &mut ends);
     }

@@ -301,7 +301,7 @@ impl Foresight {
     fn of(ended: &[Ended]) -> Option<Foresight> {
         let finished = ended.iter().filter(|ended| ended.status == Status::Finished);
         let judged = finished.filter_map(|ended| {
-            let (predicted, took) = (ended.predicted?, ended.ended.since(ended.placed?));
+            let (predicted, took) = (ended.predicted?, ended.ran()?);
             let ratio = took.secs_f64().max(1e-6) / predicted.p50.secs_f64().max(1e-6);
             Some((ratio, took <= predicted.p90))
         });

@@ -149,7 +149,8 @@ mod tests {
     /// A query of 3 s every second or so, for 100 s, on one cluster of four units that starts at once.
     fn outcome(seed: u64) -> Outcome {
         let price = Price { per_unit_hour: 0.36, minimum: Span::from_secs(60) };
-        let spec = Spec { name: "a".into(), units: Units(4), slots: 8, price, killable: true, offer: None };
+        let spec =
+            Spec { name: "a".into(), units: Units(4), slots: 8, price, killable: true, offer: None, writer: false };
         let script = vec![(Time::ZERO, Event::ClusterWanted(spec))];
         let mix = Mix::of_one(DEFAULT, Some(Span::from_secs(4)), Size::Fixed(Span::from_secs(3)), 1);
         let workload = generate(7, &Pattern::Poisson { rate: 1.0 }, &mix, Span::from_secs(100));

@@ -200,7 +200,7 @@ impl<'a> Course<'a> {
             true => Outcome::Failed { sqlstate: SqlState(*b"57014"), rows: 0, bytes: 0 },
             false => Outcome::Finished { rows: 0, bytes: 0 },
         };
-        self.handle(Event::Finished { query, outcome, pinned: false });
+        self.handle(Event::Finished { query, outcome, blocked: Span::ZERO, pinned: false });
     }
 
     fn handle(&mut self, event: Event) {
@@ -328,7 +328,15 @@ mod tests {
     fn offer(units: u32) -> Spec {
         let name = format!("spare{units}");
         let price = Price::default();
-        Spec { offer: Some(name.clone()), name, units: Units(units), slots: 1_000, price, killable: true }
+        Spec {
+            offer: Some(name.clone()),
+            name,
+            units: Units(units),
+            slots: 1_000,
+            price,
+            killable: true,
+            writer: false,
+        }
     }
 
     fn rules() -> Scaling {
@@ -361,7 +369,7 @@ mod tests {
             // Where they come seldom, each has ended when the next one comes.
             if let Some(query) = last.filter(|_| gap > 10) {
                 let outcome = Outcome::Finished { rows: 0, bytes: 0 };
-                does((number - 1) * gap + 10, Event::Finished { query, outcome, pinned: false });
+                does((number - 1) * gap + 10, Event::Finished { query, outcome, blocked: Span::ZERO, pinned: false });
             }
             does(
                 number * gap,

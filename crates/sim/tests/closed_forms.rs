@@ -66,6 +66,7 @@ impl Queue {
             price: Price::default(),
             killable: true,
             offer: None,
+            writer: false,
         };
         let script = (0..self.clusters).map(|number| (Time::ZERO, Event::ClusterWanted(spec(number)))).collect();
         let mix = Mix::of_one(DEFAULT, None, self.size, 1);

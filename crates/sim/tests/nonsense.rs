@@ -179,7 +179,7 @@ impl Nonsense {
             segment_range: self.0.chance(0.7).then(|| self.limit()),
         });
         let user = UserId(self.one_of(&[0, 1, u64::MAX]));
-        Claim { user, priority: self.some(&[i32::MIN, -1, 0, i32::MAX]), scan }
+        Claim { user, priority: self.some(&[i32::MIN, -1, 0, i32::MAX]), scan, writes: false }
     }
 
     fn spec(&mut self) -> Spec {
@@ -191,6 +191,7 @@ impl Nonsense {
             price: Price { per_unit_hour: 0.375, minimum },
             killable: self.0.chance(0.5),
             offer: None,
+            writer: false,
         }
     }
 
@@ -206,8 +207,10 @@ impl Nonsense {
                 let (claim, traits) = (self.claim(), self.traits());
                 Event::Arrived(Query { id: query, session, fingerprint, kind: Kind::Select, class, slo, claim, traits })
             }
-            10..=12 => Event::Bounced { query, cluster },
-            13..=20 => Event::Finished { query, outcome: self.outcome(), pinned: self.0.chance(0.3) },
+            10..=12 => Event::Bounced { query, cluster, lost: self.0.chance(0.3) },
+            13..=20 => {
+                Event::Finished { query, outcome: self.outcome(), blocked: Span::ZERO, pinned: self.0.chance(0.3) }
+            }
             21..=22 => Event::Cancel { query },
             23 => Event::SessionEnded { session },
             24..=25 => Event::ClusterWanted(self.spec()),

@@ -15,6 +15,8 @@ pub struct Claim {
     pub priority: Option<i32>,
     /// How much of time it reads; None where it reads no table with a time column.
     pub scan: Option<Scan>,
+    /// True if it may change what others see, so that it has to run where that is possible.
+    pub writes: bool,
 }
 
 /// How much of time a query reads, by the predicates on its tables' time columns. What cannot be bounded is unbounded.

@@ -303,7 +303,7 @@ impl Dispatcher {
 
     /// A query leaves its cluster: what it was follows from how long it ran and how many shared the cluster with it. Only one that
     /// came to its end says what such queries take.
-    pub(super) fn settle_account(&mut self, id: QueryId, finished: bool) {
+    pub(super) fn settle_account(&mut self, id: QueryId, finished: Option<Span>) {
         let Some(live) = self.live.get_mut(&id) else { return };
         if let Some(at) = live.admission.cap_at.take() {
             self.timers.remove(&(at, Due::RuntimeCap(id)));
@@ -315,8 +315,9 @@ impl Dispatcher {
         let alone = live.expected.and_then(|expected| expected.predicted()).map(|predicted| predicted.isolated);
         let Some(cluster) = self.clusters.get_mut(&cluster).filter(|_| ticket.is_some()) else { return };
         let by_now = cluster.taken(Seat::Slot).max(1);
-        if let Some(rules) = self.policy.adaptive.filter(|_| finished) {
-            let slowed = alone.map_or(took, |alone| took / alone.secs_f64().max(1e-3));
+        if let (Some(rules), Some(blocked)) = (self.policy.adaptive, finished) {
+            let ran = took - blocked.secs_f64().min(took);
+            let slowed = alone.map_or(ran, |alone| ran / alone.secs_f64().max(1e-3));
             cluster.gradient.note(rules, cluster.spec.slots, slowed, by_now);
         }
         if self.policy.order != Order::Fair {
@@ -324,7 +325,7 @@ impl Dispatcher {
         }
         let shared = f64::from(beside + by_now) / 2.0;
         let work = took * f64::from(cluster.spec.units.0) / shared;
-        if finished {
+        if finished.is_some() {
             self.accounts.took(who.0, work);
         }
         self.charge(who, work - charged);

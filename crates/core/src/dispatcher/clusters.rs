@@ -171,7 +171,7 @@ impl Dispatcher {
         for query in running {
             let state = self.live.get(&query).map(|live| live.state.clone());
             let cancelled = matches!(state, Some(LiveState::Running { cancel: Some(_), .. }));
-            self.leave_seat(query, None, false);
+            self.leave_seat(query, None, None);
             commands.push(Command::Abandon { query, because });
             self.end_lost(query, cancelled, commands);
         }

@@ -71,7 +71,8 @@ pub struct Dispatcher {
     pub(crate) control: BTreeMap<u64, QueryId>,
     /// Other queries that wait.
     pub(crate) queues: Queues,
-    /// Those that a cluster has turned away and that wait again, in the order of their arrival.
+    /// Those that a cluster has turned away and that wait again, and those that wait for a writer, in the order of their
+    /// arrival.
     pub(crate) again: BTreeMap<u64, QueryId>,
     /// How many run, by class and lane.
     pub(crate) counts: Counts,
@@ -119,6 +120,8 @@ pub(crate) struct Live {
     pub(crate) state: LiveState,
     /// Starts of clusters that could not take it.
     pub(crate) tried: Vec<(ClusterId, Generation)>,
+    /// It was lost on one of them.
+    pub(crate) lost: bool,
     /// What is expected of it where it runs.
     pub(crate) expected: Option<Expected>,
     /// Its priority and lane, and what it counts as.
@@ -235,8 +238,10 @@ impl Dispatcher {
         let came = matches!(event, Event::Arrived(_));
         match event {
             Event::Arrived(query) => self.arrived(query, commands),
-            Event::Bounced { query, cluster } => self.bounced(query, cluster, commands),
-            Event::Finished { query, outcome, pinned } => self.finished(query, outcome, pinned, commands),
+            Event::Bounced { query, cluster, lost } => self.bounced(query, cluster, lost, commands),
+            Event::Finished { query, outcome, blocked, pinned } => {
+                self.finished(query, (outcome, blocked), pinned, commands);
+            }
             Event::Cancel { query } => self.cancel(query, commands),
             Event::SessionEnded { session } => self.session_ended(session, commands),
             Event::ClusterWanted(spec) => drop(self.start_cluster(spec, commands)),
@@ -280,6 +285,12 @@ impl Dispatcher {
             (cluster.doubted.is_some(), !cluster.timer.awake(self.now), load, cluster.id)
         });
         chosen.map(|cluster| cluster.id)
+    }
+
+    /// The queries that run on this start of a cluster.
+    pub fn running_on_start(&self, cluster: ClusterId, generation: Generation) -> Vec<QueryId> {
+        let cluster = self.clusters.get(&cluster).filter(|cluster| cluster.generation == generation);
+        cluster.map_or_else(Vec::new, |cluster| cluster.running.keys().copied().collect())
     }
 
     /// True if a cluster is ready or may become so.

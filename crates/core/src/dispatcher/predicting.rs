@@ -204,14 +204,14 @@ impl Dispatcher {
     }
 
     /// A query has ended: what does that say of what was expected?
-    pub(super) fn learn(&mut self, live: &Live, status: Status) {
+    pub(super) fn learn(&mut self, live: &Live, status: Status, blocked: Span) {
         let LiveState::Running { cluster: on, placed, .. } = live.state else { return };
         let (id, now, finished) = (live.query.id, self.now, status == Status::Finished);
         let size = self.clusters.get(&on).map(|cluster| cluster.spec.units);
         self.guarded(|predicting, _| {
             predicting.leave(now, on, id, finished);
             let (Some(expected), Some(size), false) = (live.expected, size, predicting.is_fork) else { return };
-            let (kind, seconds) = ((live.query.fingerprint, size), now.since(placed).secs_f64());
+            let (kind, seconds) = ((live.query.fingerprint, size), (now.since(placed) - blocked).secs_f64());
             predicting.corrections.learn(now, kind, expected.by_model, seconds, finished);
             if finished {
                 predicting.record.note(expected.prediction, seconds);

@@ -3,11 +3,12 @@
 use super::{CancelSent, Decision, Dispatcher, Due, Hold, Live, LiveState, Pin, seat_of};
 use crate::admit::lanes::OPEN;
 use crate::class;
-use crate::cluster::{Phase, Seat};
+use crate::cluster::{Cluster, Phase, Seat};
 use crate::event::{Abandoned, Command, Full, LossCause, Outcome, PinEnd, Refusal};
 use crate::id::{ClusterId, QueryId, SessionId};
 use crate::query::{Ended, Query, SqlState, Status, violated};
 use crate::route::{Alternative, Candidate, Router, Why};
+use crate::time::Span;
 
 /// What an ended query leaves behind besides its times.
 #[derive(Default)]
@@ -15,6 +16,8 @@ struct Traces {
     sqlstate: Option<SqlState>,
     rows: u64,
     bytes: u64,
+    /// How long it waited for its client.
+    blocked: Span,
 }
 
 /// What a query is placed on.
@@ -39,7 +42,7 @@ impl Dispatcher {
             hold.query = Some(id);
         }
         self.scale_arrived(&query);
-        self.enqueue(query);
+        self.enter(query);
         if busy {
             self.refuse(id, Refusal::NotItsTurn, commands);
         } else if let Some(pin) = pin {
@@ -48,21 +51,28 @@ impl Dispatcher {
             self.place(id, pin.cluster, grounds, commands);
         } else if self.shutdown.is_some() {
             self.refuse(id, Refusal::ShuttingDown, commands);
-        } else {
+        } else if !self.goes_at_once(id, seat, commands) {
+            self.wait(id, false);
             self.place_waiting(commands);
             self.scale_from_nothing(commands);
             self.refuse_if_it_cannot_wait(id, seat, commands);
         }
     }
 
-    /// Makes the query live and puts it into its queue.
-    fn enqueue(&mut self, query: Query) {
+    /// Places a query that has come where nothing waits and nothing is full. It is its turn, so it need not queue for that:
+    /// most queries of most gateways take this way.
+    fn goes_at_once(&mut self, id: QueryId, seat: Seat, commands: &mut Vec<Command>) -> bool {
+        let nothing_waits = self.control.is_empty() && self.again.is_empty() && self.queues.len() == 0;
+        seat == Seat::Slot && nothing_waits && self.may_run(id) && self.place_if_there_is_room(id, commands)
+    }
+
+    /// Makes the query live. It is in no queue yet.
+    fn enter(&mut self, query: Query) {
         let (id, seq) = (query.id, self.next_seq);
         self.next_seq += 1;
         let admission = self.admission(&query);
-        let (state, tried) = (LiveState::Waiting { until: self.now }, Vec::new());
-        self.live.insert(id, Live { query, arrived: self.now, seq, state, tried, expected: None, admission });
-        self.wait(id, false);
+        let (state, tried, lost) = (LiveState::Waiting { until: self.now }, Vec::new(), false);
+        self.live.insert(id, Live { query, arrived: self.now, seq, state, tried, lost, expected: None, admission });
     }
 
     /// Has a live query wait: in its class's queue, or, if a cluster has turned it away, before all of those.
@@ -73,7 +83,7 @@ impl Dispatcher {
         let seq = live.seq;
         match seat_of(live.query.class) {
             Seat::Control => drop(self.control.insert(seq, id)),
-            Seat::Slot if again => drop(self.again.insert(seq, id)),
+            Seat::Slot if again || self.is_for_writers(id) => drop(self.again.insert(seq, id)),
             Seat::Slot => self.queue(id),
         }
         self.timers.insert((until, Due::WaitLimit(id)));
@@ -119,8 +129,12 @@ impl Dispatcher {
 
     /// True if a cluster that has not turned the query away is there or will be.
     fn has_hope(&self, live: &Live) -> bool {
+        let for_writers = self.goes_to_writers(live);
         self.clusters.values().any(|cluster| {
             let turned_away = live.tried.contains(&(cluster.id, cluster.generation));
+            if for_writers && !cluster.spec.writer {
+                return false;
+            }
             match cluster.phase {
                 Phase::Starting | Phase::Ready => !turned_away,
                 Phase::Failed => true,
@@ -144,8 +158,9 @@ impl Dispatcher {
                 None => {}
             }
         }
+        let writers_have_room = self.writers().any(|cluster| self.has_room(cluster, Seat::Slot));
         for id in self.again.values().copied().collect::<Vec<_>>() {
-            if self.may_run(id) {
+            if (writers_have_room || !self.is_for_writers(id)) && self.may_run(id) {
                 self.place_if_there_is_room(id, commands);
             }
         }
@@ -175,8 +190,10 @@ impl Dispatcher {
     /// The ready clusters that have room for the query and have not turned it away, in the order of their ids; without
     /// those where something will not stop, which may keep others from beginning, unless there are no other ones.
     fn open_for(&self, live: &Live, seat: Seat) -> Vec<Candidate> {
+        let for_writers = self.goes_to_writers(live);
         let open = || {
-            let with_room = self.clusters.values().filter(|cluster| self.has_room(cluster, seat));
+            let may = self.clusters.values().filter(|cluster| !for_writers || cluster.spec.writer);
+            let with_room = may.filter(|cluster| self.has_room(cluster, seat));
             with_room.filter(|cluster| !live.tried.contains(&(cluster.id, cluster.generation)))
         };
         let any_calm = open().any(|cluster| cluster.doubted.is_none());
@@ -191,6 +208,21 @@ impl Dispatcher {
                 weighed: None,
             })
             .collect()
+    }
+
+    /// Clusters where what changes something has to run.
+    fn writers(&self) -> impl Iterator<Item = &Cluster> {
+        self.clusters.values().filter(|cluster| cluster.spec.writer)
+    }
+
+    /// True if a query has to run where things can be changed. It waits for that on its own, in the order of arrival: in a
+    /// queue of those that can run anywhere it would hold them up.
+    fn goes_to_writers(&self, live: &Live) -> bool {
+        live.query.claim.writes && self.writers().next().is_some()
+    }
+
+    fn is_for_writers(&self, id: QueryId) -> bool {
+        self.live.get(&id).is_some_and(|live| self.goes_to_writers(live))
     }
 
     /// Sends a waiting query to a cluster that has room for it, or that its session holds.
@@ -241,12 +273,15 @@ impl Dispatcher {
         }
     }
 
-    pub(super) fn bounced(&mut self, id: QueryId, from: ClusterId, commands: &mut Vec<Command>) {
+    pub(super) fn bounced(&mut self, id: QueryId, from: ClusterId, lost: bool, commands: &mut Vec<Command>) {
         let Some((session, seat, cancelled)) = self.running_on(id, from) else { return self.makes_no_sense() };
         let hold = self.sessions.get(&session).filter(|hold| hold.query == Some(id));
         let pinned = hold.is_some_and(|hold| hold.pin.is_some());
-        self.leave_seat(id, None, false);
+        self.leave_seat(id, None, None);
         self.forget_expected(id, from);
+        if let Some(live) = self.live.get_mut(&id) {
+            live.lost |= lost;
+        }
         if cancelled {
             self.refuse(id, Refusal::Cancelled, commands);
         } else if pinned {
@@ -282,29 +317,36 @@ impl Dispatcher {
         }
     }
 
-    pub(super) fn finished(&mut self, id: QueryId, outcome: Outcome, pinned: bool, commands: &mut Vec<Command>) {
+    pub(super) fn finished(
+        &mut self,
+        id: QueryId,
+        (outcome, blocked): (Outcome, Span),
+        pinned: bool,
+        commands: &mut Vec<Command>,
+    ) {
         let Some(LiveState::Running { cluster, cancel, .. }) = self.live.get(&id).map(|live| live.state.clone()) else {
             return self.makes_no_sense();
         };
         let cancelled = cancel.is_some();
         let (status, traces) = match outcome {
-            Outcome::Finished { rows, bytes } => (Status::Finished, Traces { sqlstate: None, rows, bytes }),
+            Outcome::Finished { rows, bytes } => (Status::Finished, Traces { sqlstate: None, rows, bytes, blocked }),
             Outcome::Failed { sqlstate, rows, bytes } => {
                 let status = if cancelled { Status::Cancelled } else { Status::Failed };
-                (status, Traces { sqlstate: Some(sqlstate), rows, bytes })
+                (status, Traces { sqlstate: Some(sqlstate), rows, bytes, blocked })
             }
             Outcome::Lost if cancelled => (Status::Cancelled, Traces::default()),
             Outcome::Lost => (Status::Lost, Traces::default()),
         };
         let session = self.live.get(&id).map(|live| live.query.session);
-        self.leave_seat(id, session.filter(|_| pinned && outcome != Outcome::Lost), status == Status::Finished);
+        let held = session.filter(|_| pinned && outcome != Outcome::Lost);
+        self.leave_seat(id, held, (status == Status::Finished).then_some(blocked));
         self.end(id, status, traces, commands);
         self.stop_if_drained(cluster, commands);
     }
 
-    /// Frees the seat of a running query, which may have come to its end, or leaves it to its session, which then holds the
-    /// cluster.
-    pub(super) fn leave_seat(&mut self, id: QueryId, pinned_by: Option<SessionId>, finished: bool) {
+    /// Frees the seat of a running query, or leaves it to its session, which then holds the cluster. `finished`: it has come
+    /// to its end, having waited so long for its client.
+    pub(super) fn leave_seat(&mut self, id: QueryId, pinned_by: Option<SessionId>, finished: Option<Span>) {
         self.settle_account(id, finished);
         let Some(live) = self.live.get_mut(&id) else { return };
         let LiveState::Running { cluster: on, cancel, .. } = live.state else { return };
@@ -340,17 +382,24 @@ impl Dispatcher {
     pub(super) fn cancel(&mut self, id: QueryId, commands: &mut Vec<Command>) {
         match self.live.get(&id).map(|live| live.state.clone()) {
             Some(LiveState::Waiting { .. }) => self.refuse(id, Refusal::Cancelled, commands),
-            Some(LiveState::Running { cluster, .. }) => self.send_cancel(id, cluster, commands),
+            Some(LiveState::Running { cluster, .. }) => self.send_cancel(id, cluster, None, commands),
             // A cancel that comes too late is everyday life, not a fault.
             None => {}
         }
     }
 
-    fn send_cancel(&mut self, id: QueryId, on: ClusterId, commands: &mut Vec<Command>) {
+    /// Has a cluster told to stop a query; `ran_for`: since that is as long as its class allows.
+    pub(super) fn send_cancel(
+        &mut self,
+        id: QueryId,
+        on: ClusterId,
+        ran_for: Option<Span>,
+        commands: &mut Vec<Command>,
+    ) {
         let grace_ends = self.now + self.policy.cancel_grace;
         let Some(live) = self.live.get_mut(&id) else { return };
         if let LiveState::Running { cancel, .. } = &mut live.state {
-            commands.push(Command::Cancel { query: id, cluster: on });
+            commands.push(Command::Cancel { query: id, cluster: on, ran_for });
             if cancel.is_none() {
                 *cancel = Some(CancelSent { grace_ends });
                 self.timers.insert((grace_ends, Due::CancelGrace(id)));
@@ -373,7 +422,7 @@ impl Dispatcher {
             Some(cluster) => cluster.stuck.insert(id),
             None => false,
         };
-        self.leave_seat(id, None, false);
+        self.leave_seat(id, None, None);
         self.end(id, Status::Cancelled, Traces::default(), commands);
         if killable {
             self.replace(on, commands);
@@ -388,7 +437,7 @@ impl Dispatcher {
         match query.and_then(|id| self.live.get(&id)).map(|live| (live.query.id, live.state.clone())) {
             // Nobody is left to be told.
             Some((id, LiveState::Waiting { .. })) => self.end(id, Status::Cancelled, Traces::default(), commands),
-            Some((id, LiveState::Running { cluster, .. })) => self.send_cancel(id, cluster, commands),
+            Some((id, LiveState::Running { cluster, .. })) => self.send_cancel(id, cluster, None, commands),
             None => {}
         }
         if let Some(cluster) = pinned_to {
@@ -425,7 +474,12 @@ impl Dispatcher {
 
     /// Ends a query that does not run, and tells its session why.
     pub(super) fn refuse(&mut self, id: QueryId, because: Refusal, commands: &mut Vec<Command>) {
-        let status = if because == Refusal::Cancelled { Status::Cancelled } else { Status::Refused };
+        let lost = self.live.get(&id).is_some_and(|live| live.lost);
+        let status = match because {
+            Refusal::Cancelled => Status::Cancelled,
+            Refusal::NoCluster | Refusal::NoClusterCouldRun { .. } if lost => Status::Lost,
+            _ => Status::Refused,
+        };
         commands.push(Command::Refuse { query: id, because });
         self.end(id, status, Traces::default(), commands);
     }
@@ -439,7 +493,7 @@ impl Dispatcher {
     fn end(&mut self, id: QueryId, status: Status, traces: Traces, commands: &mut Vec<Command>) {
         self.leave_queue(id);
         let Some(live) = self.live.remove(&id) else { return };
-        self.learn(&live, status);
+        self.learn(&live, status, traces.blocked);
         self.note_end(&live, status);
         let session = live.query.session;
         if let Some(hold) = self.sessions.get_mut(&session)
@@ -460,7 +514,7 @@ impl Dispatcher {
         // That its class cut it short is no choice of its client.
         let late = match status {
             Status::Cancelled if live.admission.cut_short => slo.map(|_| true),
-            _ => violated(status, self.now.since(live.arrived), slo),
+            _ => violated(status, self.now.since(live.arrived) - traces.blocked, slo),
         };
         if let Some(tally) = self.tallies.get_mut(live.query.class.0 as usize) {
             tally.count(status, late);
@@ -475,6 +529,7 @@ impl Dispatcher {
             arrived: live.arrived,
             placed,
             ended: self.now,
+            blocked: traces.blocked,
             status,
             sqlstate: traces.sqlstate,
             rows: traces.rows,

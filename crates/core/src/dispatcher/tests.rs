@@ -22,8 +22,15 @@ impl Bench {
     /// One ready cluster with that many slots.
     pub(super) fn with_slots(slots: u32, policy: Policy) -> Bench {
         let mut bench = Bench { dispatcher: Dispatcher::new(1, policy), now: Time::ZERO };
-        let spec =
-            Spec { name: "a".into(), units: Units(1), slots, price: Price::default(), killable: true, offer: None };
+        let spec = Spec {
+            name: "a".into(),
+            units: Units(1),
+            slots,
+            price: Price::default(),
+            killable: true,
+            offer: None,
+            writer: false,
+        };
         bench.does(Event::ClusterWanted(spec));
         bench.does(Event::ClusterReady { cluster: ClusterId(0), generation: Generation(0) });
         bench
@@ -48,7 +55,7 @@ impl Bench {
 
     pub(super) fn finishes(&mut self, number: u64, pinned: bool) -> Vec<Command> {
         let outcome = Outcome::Finished { rows: 1, bytes: 10 };
-        self.does(Event::Finished { query: QueryId(number), outcome, pinned })
+        self.does(Event::Finished { query: QueryId(number), outcome, blocked: Span::ZERO, pinned })
     }
 }
 
@@ -161,12 +168,19 @@ fn housekeeping_neither_waits_behind_queries_nor_starts_the_billing_timer() {
 #[test]
 fn a_cluster_that_cannot_take_a_query_is_not_asked_twice() {
     let mut bench = Bench::with_slots(2, Policy::default());
-    let spec =
-        Spec { name: "b".into(), units: Units(1), slots: 2, price: Price::default(), killable: true, offer: None };
+    let spec = Spec {
+        name: "b".into(),
+        units: Units(1),
+        slots: 2,
+        price: Price::default(),
+        killable: true,
+        offer: None,
+        writer: false,
+    };
     bench.does(Event::ClusterWanted(spec));
     bench.does(Event::ClusterReady { cluster: ClusterId(1), generation: Generation(0) });
     bench.arrives(1);
-    let bounce = |cluster| Event::Bounced { query: QueryId(1), cluster: ClusterId(cluster) };
+    let bounce = |cluster| Event::Bounced { query: QueryId(1), cluster: ClusterId(cluster), lost: false };
     assert_eq!(bench.does(bounce(0)), [runs(1, 1)]);
     let refused = bench.does(bounce(1));
     assert_eq!(refused[0], Command::Refuse { query: QueryId(1), because: Refusal::NoClusterCouldRun { tried: 2 } });
@@ -178,7 +192,7 @@ fn a_query_that_will_not_stop_is_abandoned_and_its_cluster_replaced() {
     bench.arrives(1);
     bench.arrives(2);
     let cancelled = bench.does(Event::Cancel { query: QueryId(1) });
-    assert_eq!(cancelled, [Command::Cancel { query: QueryId(1), cluster: ClusterId(0) }]);
+    assert_eq!(cancelled, [Command::Cancel { query: QueryId(1), cluster: ClusterId(0), ran_for: None }]);
     let woke = bench.after(Span::from_secs(5)).does(Event::Woke);
     assert_eq!(woke[0], Command::Abandon { query: QueryId(1), because: Abandoned::WillNotStop });
     assert_eq!(ends_as(&woke), [(1, Status::Cancelled, None)]);
@@ -197,7 +211,7 @@ fn a_cancelled_query_that_fails_was_cancelled_and_one_that_finishes_finished() {
     bench.does(Event::Cancel { query: QueryId(1) });
     bench.does(Event::Cancel { query: QueryId(2) });
     let outcome = Outcome::Failed { sqlstate: SqlState(*b"57014"), rows: 0, bytes: 0 };
-    let failed = bench.does(Event::Finished { query: QueryId(1), outcome, pinned: false });
+    let failed = bench.does(Event::Finished { query: QueryId(1), outcome, blocked: Span::ZERO, pinned: false });
     assert_eq!(ends_as(&failed), [(1, Status::Cancelled, None)]);
     assert_eq!(ends_as(&bench.finishes(2, false)), [(2, Status::Finished, Some(false))]);
 }
@@ -271,8 +285,15 @@ fn starts_that_fail_at_once_do_not_follow_each_other_within_one_instant() {
     let none = Span::ZERO;
     let policy = Policy { start_limit: none, retry_first: none, retry_most: none, ..Policy::default() };
     let mut bench = Bench { dispatcher: Dispatcher::new(1, policy), now: Time::ZERO };
-    let spec =
-        Spec { name: "a".into(), units: Units(1), slots: 1, price: Price::default(), killable: true, offer: None };
+    let spec = Spec {
+        name: "a".into(),
+        units: Units(1),
+        slots: 1,
+        price: Price::default(),
+        killable: true,
+        offer: None,
+        writer: false,
+    };
     bench.does(Event::ClusterWanted(spec));
     assert_eq!(bench.does(Event::Woke).len(), 1, "its start is over at once: stop it");
     assert_eq!(bench.dispatcher.next_wakeup(), Some(Time::ZERO + Span::from_millis(1)));
@@ -337,8 +358,15 @@ fn a_cluster_where_something_runs_away_is_replaced_and_killed_when_its_neighbour
 /// Two ready clusters of two slots each.
 fn two_clusters(policy: Policy) -> Bench {
     let mut bench = Bench::with_slots(2, policy);
-    let spec =
-        Spec { name: "b".into(), units: Units(1), slots: 2, price: Price::default(), killable: true, offer: None };
+    let spec = Spec {
+        name: "b".into(),
+        units: Units(1),
+        slots: 2,
+        price: Price::default(),
+        killable: true,
+        offer: None,
+        writer: false,
+    };
     bench.does(Event::ClusterWanted(spec));
     bench.does(Event::ClusterReady { cluster: ClusterId(1), generation: Generation(0) });
     bench
@@ -361,7 +389,7 @@ fn queries_keep_off_a_cluster_that_was_told_to_stop_something_and_has_not() {
     bench.finishes(3, false);
     let sqlstate = SqlState(*b"57014");
     let cancelled = Outcome::Failed { sqlstate, rows: 0, bytes: 0 };
-    bench.does(Event::Finished { query: QueryId(1), outcome: cancelled, pinned: false });
+    bench.does(Event::Finished { query: QueryId(1), outcome: cancelled, blocked: Span::ZERO, pinned: false });
     assert_eq!(bench.arrives(5), [runs(5, 0)]);
 }
 
@@ -393,7 +421,7 @@ fn what_was_placed_in_doubt_is_recalled_when_its_cluster_is_given_up() {
     let recalled = Command::Recall { query: QueryId(2), cluster: ClusterId(0) };
     assert_eq!(given_up.last(), Some(&recalled));
     assert_eq!(given_up.iter().filter(|command| matches!(command, Command::Recall { .. })).count(), 1);
-    bench.does(Event::Bounced { query: QueryId(2), cluster: ClusterId(0) });
+    bench.does(Event::Bounced { query: QueryId(2), cluster: ClusterId(0), lost: false });
     let again = bench.does(Event::ClusterReady { cluster: ClusterId(1), generation: Generation(0) });
     assert_eq!(again, [runs(2, 1)]);
 }
@@ -420,4 +448,58 @@ fn at_the_end_of_time_nothing_is_due_for_ever() {
     let commands = bench.does(Event::Woke);
     assert!(matches!(commands[..], [Command::Stop { cluster: ClusterId(1), force: true, .. }]), "{commands:?}");
     assert_eq!(bench.dispatcher.next_wakeup(), None);
+}
+
+/// A cluster with one slot, where what changes something runs or not.
+fn wanted(name: &str, writer: bool) -> Event {
+    let price = Price::default();
+    Event::ClusterWanted(Spec {
+        name: name.into(),
+        units: Units(1),
+        slots: 1,
+        price,
+        killable: true,
+        offer: None,
+        writer,
+    })
+}
+
+#[test]
+fn what_writes_runs_where_that_is_possible_and_holds_up_nobody() {
+    let mut bench = Bench { dispatcher: Dispatcher::new(1, Policy::default()), now: Time::ZERO };
+    for (id, writer) in [(0, true), (1, false)] {
+        bench.does(wanted(&id.to_string(), writer));
+        bench.does(Event::ClusterReady { cluster: ClusterId(id), generation: Generation(0) });
+    }
+    let writes = |id: u64| Query { claim: Claim { writes: true, ..Claim::default() }, ..query(id, id) };
+    let run = |id, cluster| Command::Run { query: QueryId(id), cluster: ClusterId(cluster) };
+    assert_eq!(bench.does(Event::Arrived(writes(1))), [run(1, 0)]);
+    assert_eq!(bench.does(Event::Arrived(writes(2))), [], "the other cluster has room, and is not for it");
+    assert_eq!(bench.does(Event::Arrived(query(3, 3))), [run(3, 1)], "one that can run there does not wait behind it");
+    assert_eq!(bench.does(Event::Arrived(query(4, 4))), []);
+    assert!(bench.finishes(3, false).contains(&run(4, 1)));
+    assert!(bench.finishes(1, false).contains(&run(2, 0)));
+    // The writer is gone: what writes waits for it, and is not sent elsewhere.
+    let lost = LossCause::Exited;
+    bench.does(Event::ClusterLost { cluster: ClusterId(0), generation: Generation(0), cause: lost });
+    bench.finishes(4, false);
+    assert_eq!(bench.does(Event::Arrived(writes(5))), []);
+}
+
+#[test]
+fn where_no_cluster_is_for_what_writes_it_runs_anywhere() {
+    let mut bench = Bench { dispatcher: Dispatcher::new(1, Policy::default()), now: Time::ZERO };
+    bench.does(wanted("a", false));
+    bench.does(Event::ClusterReady { cluster: ClusterId(0), generation: Generation(0) });
+    let writes = Query { claim: Claim { writes: true, ..Claim::default() }, ..query(1, 1) };
+    assert_eq!(bench.does(Event::Arrived(writes)), [Command::Run { query: QueryId(1), cluster: ClusterId(0) }]);
+}
+
+#[test]
+fn one_that_was_lost_and_can_run_nowhere_else_counts_as_lost() {
+    let mut bench = Bench::with_slots(1, Policy::default());
+    bench.arrives(1);
+    let commands = bench.does(Event::Bounced { query: QueryId(1), cluster: ClusterId(0), lost: true });
+    let [Command::Refuse { because, .. }, Command::Record(ended)] = &commands[..] else { panic!("{commands:?}") };
+    assert_eq!((*because, ended.status), (Refusal::NoClusterCouldRun { tried: 1 }, Status::Lost));
 }

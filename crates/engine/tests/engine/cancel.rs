@@ -82,9 +82,10 @@ fn a_cancel_of_nothing_does_nothing() {
     assert_eq!(kinds(&client.until_ready()), "TDCZ");
 }
 
-#[test]
-fn a_cancel_with_the_wrong_key_does_nothing() {
+#[tokio::test]
+async fn a_cancel_with_the_wrong_key_does_nothing() {
     let cluster = Start { simulated: true, ..Start::default() }.start().unwrap();
+    let watcher = cluster.connect().await;
     let mut client = Raw::connect(&cluster);
     let key = client.key.clone();
     client.send(b'Q', b"/* punctual: work=1s */ select 1\0");
@@ -93,6 +94,8 @@ fn a_cancel_with_the_wrong_key_does_nothing() {
     assert_eq!(kinds(&client.until_ready()), "TDCZ");
     client.send(b'Q', b"/* punctual: work=30d */ select 1\0");
     client.key = key;
+    // A cancel that comes before the statement has begun is for nothing.
+    until_activity(&watcher, |running, _| running == 1).await;
     client.cancel(&cluster);
     // The columns may have been on their way.
     assert!(kinds(&client.until_ready()).ends_with("EZ"));

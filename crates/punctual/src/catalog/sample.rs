@@ -38,7 +38,7 @@ pub(crate) fn snapshot() -> Snapshot {
     let about = vec![(runs.0.id, about("ann", &runs.1)), (waits.0.id, about("bob", &waits.1))];
     at(0, Event::Arrived(done.0));
     let outcome = Outcome::Finished { rows: 3, bytes: 17 };
-    at(1, Event::Finished { query: QueryId::of(1, 1), outcome, pinned: false });
+    at(1, Event::Finished { query: QueryId::of(1, 1), outcome, blocked: Span::ZERO, pinned: false });
     at(1, Event::Arrived(runs.0));
     at(2, Event::Arrived(waits.0));
     let view = dispatcher.view(Time::from_micros(START + 3_000_000));
@@ -46,7 +46,15 @@ pub(crate) fn snapshot() -> Snapshot {
 }
 
 fn spec(name: &str, size: u32) -> Spec {
-    Spec { name: name.into(), units: Units(size), slots: 1, price: Price::default(), killable: true, offer: None }
+    Spec {
+        name: name.into(),
+        units: Units(size),
+        slots: 1,
+        price: Price::default(),
+        killable: true,
+        offer: None,
+        writer: false,
+    }
 }
 
 fn query(number: u64, sql: &str) -> (Query, String) {

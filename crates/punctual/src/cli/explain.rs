@@ -69,7 +69,7 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     }
     if story.arrived.is_none() {
         let message = format!(
-            "query {} is not in the journal {}: it is older than what is kept, or belongs to another gateway",
+            "query {} is not in the journal {}: it has come in the last second, is older than what is kept, or belongs to another gateway",
             flags.query_id,
             dir.display()
         );

@@ -68,6 +68,7 @@ fn cluster(section: &Section<'_>) -> Cluster {
         },
         killable: kind != Some("postgres"),
         offer: (section.choice("keep") == Some("scaled")).then(|| section.text("name").unwrap_or_default()),
+        writer: section.choice("role") == Some("writer"),
     };
     let initial = initial(section, &spec, kind);
     let kind = match kind {

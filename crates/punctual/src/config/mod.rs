@@ -180,6 +180,7 @@ fn demo_cluster(name: &str, units: u32) -> Cluster {
         price: Price::default(),
         killable: true,
         offer: None,
+        writer: false,
     };
     let tables = Tables::Tpch { scale_factor: 0.1 };
     Cluster {
@@ -252,7 +253,10 @@ fn door(gateway: &Section<'_>) -> Door {
         startup_within: gateway.span_or_default("startup_within"),
         failed_logins: gateway.count32("failed_logins"),
         max_statements: gateway.count32("max_statements"),
-        max_idle_connections: gateway.count32("max_idle_connections"),
+        max_idle_connections: gateway.has("max_idle_connections").then(|| gateway.count32("max_idle_connections")),
+        min_idle_connections: gateway.count32("min_idle_connections"),
+        connection_idle_timeout: gateway.span_or_default("connection_idle_timeout"),
+        connection_lifetime: gateway.span_or_default("connection_lifetime"),
         connect_within: gateway.span_or_default("connect_within"),
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::blocked::Blocked;
 use crate::relay::Socket;
 use crate::relay::buffer::Buffer;
 use crate::tls::serving::Identity;
@@ -21,6 +22,8 @@ pub(super) struct Client {
     written: usize,
     /// True once it has hung up, or cannot be written to.
     pub gone: bool,
+    /// How long the result of its query has waited for it.
+    pub blocked: Blocked,
     /// The certificate that it was shown, as proofs are bound to it.
     binding: Option<Arc<[u8]>>,
 }
@@ -28,7 +31,15 @@ pub(super) struct Client {
 impl Client {
     /// A client that has just connected.
     pub(super) fn new(socket: Socket) -> Client {
-        Client { socket, input: Buffer::default(), out: Vec::new(), written: 0, gone: false, binding: None }
+        Client {
+            socket,
+            input: Buffer::default(),
+            out: Vec::new(),
+            written: 0,
+            gone: false,
+            blocked: Blocked::default(),
+            binding: None,
+        }
     }
 
     /// The same, encrypted from here on. `direct`: it began with that.

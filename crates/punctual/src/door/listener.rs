@@ -193,7 +193,9 @@ impl Drop for Presence {
             runtime.spawn(async move {
                 let _ = link.happened(Event::SessionEnded { session }).await;
                 if query.0 != 0 {
-                    let _ = link.happened(Event::Finished { query, outcome: Outcome::Lost, pinned: false }).await;
+                    let _ = link
+                        .happened(Event::Finished { query, outcome: Outcome::Lost, blocked: Span::ZERO, pinned: false })
+                        .await;
                 }
             });
         }
@@ -296,6 +298,7 @@ fn session(
         skipping: false,
         farewell: false,
         pin_ended: None,
+        lost: None,
         cancelling: None,
         ended: false,
     }

@@ -106,6 +106,19 @@ impl Problem {
         }
     }
 
+    /// A query was stopped since it ran for as long as its class allows.
+    pub fn cut_short(limit: Span) -> Problem {
+        Problem::new(b"57014", "canceling statement: it has run for as long as its class allows")
+            .detail(format!("The class has `runtime_cap = \"{limit}\"`."))
+    }
+
+    /// A query was cancelled, and its client takes no rows, so that its cluster cannot say that it has stopped.
+    pub fn unread(cluster: &str) -> Problem {
+        Problem::new(b"57014", "canceling statement due to user request").detail(format!(
+            "The rows that cluster {cluster} had sent were not taken; the connection to it was closed."
+        ))
+    }
+
     /// A session loses the cluster that it held.
     pub fn pin_ended(because: &PinEnd, cluster: &str) -> Problem {
         match because {

@@ -111,7 +111,7 @@ impl Pump<'_> {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Happening::ClusterGone(Loss::HungUp)),
                 Poll::Ready(Ok(_)) => return Poll::Ready(Happening::Cluster),
                 Poll::Ready(Err(cause)) => return Poll::Ready(Happening::ClusterGone(Loss::Broken(cause))),
-                Poll::Pending => {}
+                Poll::Pending => self.client.blocked.awaits_cluster(),
             }
         }
         if !self.client.gone && self.client.input.len() < self.client_limit {
@@ -134,8 +134,13 @@ impl Pump<'_> {
             return Poll::Ready(Ok(()));
         }
         let written = self.poll_write_to_client(cx);
-        if let Poll::Ready(Err(_)) = written {
-            self.client.gone = true;
+        match &written {
+            Poll::Pending => self.client.blocked.stalls(),
+            Poll::Ready(written) => {
+                let connection = self.cluster.as_ref().map(|cluster| &cluster.connection);
+                self.client.blocked.flows(|| connection.is_some_and(|connection| connection.socket.is_far_ahead()));
+                self.client.gone = written.is_err();
+            }
         }
         written
     }

@@ -10,7 +10,6 @@ use punctual_core::event::{Abandoned, Outcome, Refusal};
 use punctual_core::id::{QueryId, UserId};
 use punctual_core::predict::features::add_plan;
 use punctual_core::query::{Query, SqlState, Traits};
-use punctual_core::statement::Kind;
 
 use super::frames as say;
 use super::imagined::treated;
@@ -19,7 +18,7 @@ use super::plan::Pipeline;
 use super::problem::{Loss, Problem};
 use super::pump::{Happening, Pump};
 use super::ranges;
-use super::reading::Reading;
+use super::reading::{Impact, Reading};
 use super::relaying::{Attempt, Ended};
 use super::replies::Replies;
 use super::session::{Over, Session};
@@ -53,6 +52,10 @@ pub(super) enum Work {
         reading: Arc<Reading>,
         /// False if it is Parse and Describe alone.
         counts: bool,
+        /// What is left behind by running it.
+        impact: Impact,
+        /// True if something of it may change what others see.
+        writes: bool,
     },
     /// Nothing, but the transaction that is open on the cluster is to fail.
     Refusal {
@@ -98,16 +101,24 @@ impl Work {
 
     /// True if running it a second time does no harm.
     pub(super) fn is_harmless(&self) -> bool {
-        let reads = |reading: &Reading| {
-            matches!(
-                reading.statement.kind,
-                Kind::Empty | Kind::Select | Kind::Explain | Kind::Begin | Kind::Set | Kind::Reset | Kind::Show
-            )
-        };
+        self.impact() <= Impact::Opens
+    }
+
+    /// What is left behind by running it.
+    fn impact(&self) -> Impact {
         match self {
-            Work::Simple { reading, .. } => reads(reading) && reading.statement.count <= 1,
-            Work::Pipeline { counts, reading, .. } => !counts || reads(reading),
-            Work::Refusal { .. } => true,
+            Work::Simple { reading, .. } => reading.impact(),
+            Work::Pipeline { impact, .. } => *impact,
+            Work::Refusal { .. } => Impact::Settles,
+        }
+    }
+
+    /// True if it may change what others see.
+    fn writes(&self) -> bool {
+        match self {
+            Work::Simple { reading, .. } => reading.statement.writes,
+            Work::Pipeline { writes, .. } => *writes,
+            Work::Refusal { .. } => false,
         }
     }
 }
@@ -119,9 +130,11 @@ impl Session {
             return self.degraded(&work).await;
         }
         let id = self.shared.next_query();
+        self.client.blocked.take();
         let (query, about) = self.describe(id, &work, &reading);
         self.last = reading;
         self.running.store(id.0, Ordering::Relaxed);
+        self.lost = None;
         let under = Arc::clone(&self.rules.classes);
         self.report(Report::Arrived { query, about, under }).await?;
         if self.wishes.wished.explain {
@@ -146,7 +159,8 @@ impl Session {
         let most = self.rules.classes.get(class).and_then(|class| class.terms.max_memory);
         self.memory = most.map_or(Memory::Own, Memory::Class);
         let scan = self.shared.ranges().and_then(|all| all.of(reading, &ranges::parameters(work, &self.statements)));
-        let claim = Claim { user: UserId::of(&who.user), priority: tag.priority.or(wished.priority), scan };
+        let (user, priority) = (UserId::of(&who.user), tag.priority.or(wished.priority));
+        let claim = Claim { user, priority, scan, writes: work.writes() };
         let (session, fingerprint, kind) = (self.id, statement.fingerprint, statement.kind);
         let about = About {
             user: Arc::clone(&who.user),
@@ -185,7 +199,12 @@ impl Session {
                     if let Some(wait) = because.wait() {
                         let _ = self.retry_after.set(wait);
                     }
-                    self.fail(&Problem::refused(&because).trouble(trouble.as_deref()), work.is_whole());
+                    let problem = match (&because, self.lost.take()) {
+                        // That there is no other one is not what went wrong.
+                        (Refusal::NoClusterCouldRun { .. } | Refusal::NoCluster, Some(lost)) => lost,
+                        _ => Problem::refused(&because),
+                    };
+                    self.fail(&problem.trouble(trouble.as_deref()), work.is_whole());
                     return Ok(());
                 }
                 Verdict::Abandoned(because) => {
@@ -279,7 +298,7 @@ impl Session {
                 happening = self.happening() => happening,
             };
             match happening {
-                Happening::Order(Order::Cancel { query }) if query == id => {
+                Happening::Order(Order::Cancel { query, .. }) if query == id => {
                     self.finished(id, Outcome::Failed { sqlstate: cancelled, rows: 0, bytes: 0 }, false).await?;
                     self.fail(&Problem::refused(&Refusal::Cancelled), work.is_whole());
                     return Ok(Had::Ended);
@@ -289,7 +308,8 @@ impl Session {
                     return Ok(Had::Ended);
                 }
                 Happening::Order(Order::Recall { query }) if query == id && !self.standing.is_pinned() => {
-                    self.report(Report::Happened(Event::Bounced { query, cluster: pool.cluster() })).await?;
+                    self.report(Report::Happened(Event::Bounced { query, cluster: pool.cluster(), lost: false }))
+                        .await?;
                     return Ok(Had::Bounced);
                 }
                 Happening::Order(Order::Farewell) => self.farewell = true,
@@ -319,7 +339,7 @@ impl Session {
             self.fail(&problem, work.is_whole());
             return Ok(Had::Ended);
         }
-        self.report(Report::Happened(Event::Bounced { query: id, cluster: pool.cluster() })).await?;
+        self.report(Report::Happened(Event::Bounced { query: id, cluster: pool.cluster(), lost: false })).await?;
         if !matches!(error, ConnectError::Closed) {
             self.report(Report::Doubtful { pool: Arc::clone(pool) }).await?;
         }
@@ -404,7 +424,19 @@ impl Session {
                 self.pipeline.start_over();
                 let cluster = lease.pool().cluster();
                 drop(lease);
-                self.report(Report::Happened(Event::Bounced { query, cluster })).await?;
+                self.report(Report::Happened(Event::Bounced { query, cluster, lost: false })).await?;
+                return Ok(Ran::Bounced);
+            }
+            (Ended::Lost(loss), Some(query))
+                if self.lost.is_none() && self.can_go_elsewhere(work, &attempt, &lease) =>
+            {
+                let (cluster, pool) = (lease.pool().cluster(), Arc::clone(lease.pool()));
+                tracing::info!(query = query.0, cluster = pool.name(), "a query that was lost goes elsewhere");
+                self.lost = Some(Problem::connection_lost(loss, pool.name()));
+                self.pipeline.start_over();
+                drop(lease);
+                self.report(Report::Happened(Event::Bounced { query, cluster, lost: true })).await?;
+                self.report(Report::Doubtful { pool }).await?;
                 return Ok(Ran::Bounced);
             }
             (Ended::Lost(_), None) if self.can_try_again(work, &attempt) => {
@@ -421,6 +453,12 @@ impl Session {
     fn can_try_again(&self, work: &Work, attempt: &Attempt) -> bool {
         let untouched = work.is_harmless() && !attempt.replies.began && !attempt.extended;
         untouched && !self.standing.is_pinned() && !self.client.gone && !self.shared.fallback().is_on()
+    }
+
+    /// True if a query can run on another cluster after a loss, once: it only reads, nothing of its result has come, and it is
+    /// not part of a transaction.
+    fn can_go_elsewhere(&self, work: &Work, attempt: &Attempt, lease: &Lease) -> bool {
+        work.impact() == Impact::Reads && self.can_try_again(work, attempt) && !lease.tainted
     }
 
     /// The cluster is ready again: takes note of what the work did, tells client and driver, lets the connection go.
@@ -574,7 +612,8 @@ impl Session {
     }
 
     async fn finished(&mut self, query: QueryId, outcome: Outcome, pinned: bool) -> Result<(), Over> {
-        self.report(Report::Happened(Event::Finished { query, outcome, pinned })).await
+        let blocked = self.client.blocked.take();
+        self.report(Report::Happened(Event::Finished { query, outcome, blocked, pinned })).await
     }
 }
 

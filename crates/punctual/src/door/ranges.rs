@@ -131,6 +131,7 @@ mod tests {
     use punctual_core::time::Span;
 
     use super::*;
+    use crate::door::reading::Impact;
     use crate::door::statements::{Change, Described, Entry};
     use crate::door::unit::End;
     use crate::relay::carried::Prepared;
@@ -164,7 +165,14 @@ mod tests {
         }
         bind.extend(short(0));
         let segment = [frame(b'P', &parse), frame(b'B', &bind).repeat(binds)].concat();
-        Work::Pipeline { segment, end: End::Sync, reading: Arc::new(Reading::of("select 1")), counts: true }
+        Work::Pipeline {
+            segment,
+            end: End::Sync,
+            reading: Arc::new(Reading::of("select 1")),
+            counts: true,
+            impact: Impact::Reads,
+            writes: false,
+        }
     }
 
     #[test]
@@ -185,7 +193,14 @@ mod tests {
         assert_eq!(parameters(&pipeline(&[], &[], &[Some(b"1")], 2), &statements), []);
         // What is bound is another text than the query.
         let Work::Pipeline { segment, end, counts, .. } = pipeline(&[], &[], &[Some(b"1")], 1) else { return };
-        let other = Work::Pipeline { segment, end, reading: Arc::new(Reading::of("select 2")), counts };
+        let other = Work::Pipeline {
+            segment,
+            end,
+            reading: Arc::new(Reading::of("select 2")),
+            counts,
+            impact: Impact::Reads,
+            writes: false,
+        };
         assert_eq!(parameters(&other, &statements), []);
     }
 
@@ -198,7 +213,14 @@ mod tests {
         let bind = |value: &[u8]| {
             let bind = [b"\0\0\0\x01\0\x01\0\x01", &(value.len() as i32).to_be_bytes()[..], value, &[0, 0]].concat();
             let reading = Arc::new(Reading::of("select 1"));
-            let work = Work::Pipeline { segment: frame(b'B', &bind), end: End::Sync, reading, counts: true };
+            let work = Work::Pipeline {
+                segment: frame(b'B', &bind),
+                end: End::Sync,
+                reading,
+                counts: true,
+                impact: Impact::Reads,
+                writes: false,
+            };
             parameters(&work, &statements)
         };
         let day = 366_i32.to_be_bytes();

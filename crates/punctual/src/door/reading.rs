@@ -98,7 +98,34 @@ pub enum Local {
     Impossible(Box<Problem>),
 }
 
+/// What is left behind by running something, as far as its text shows. The least comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Impact {
+    /// Nothing: a SELECT that only reads.
+    #[default]
+    Reads,
+    /// Nothing but what the session carries anyway.
+    Settles,
+    /// A transaction in which anything may follow.
+    Opens,
+    /// Something that a second time would do once more.
+    Changes,
+}
+
 impl Reading {
+    /// What is left behind by running it.
+    pub(super) fn impact(&self) -> Impact {
+        let Statement { kind, writes, count, .. } = *self.statement;
+        match kind {
+            _ if count > 1 => Impact::Changes,
+            Kind::Begin if writes => Impact::Opens,
+            _ if writes => Impact::Changes,
+            Kind::Empty | Kind::Select => Impact::Reads,
+            Kind::Explain | Kind::Begin | Kind::Set | Kind::Reset | Kind::Show => Impact::Settles,
+            _ => Impact::Changes,
+        }
+    }
+
     /// Reads a text.
     pub fn of(text: &str) -> Reading {
         Reading::with_certainty(text).0

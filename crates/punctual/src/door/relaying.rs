@@ -3,10 +3,14 @@
 
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use punctual_core::event::Abandoned;
 use punctual_core::id::QueryId;
+use punctual_core::time::Span;
+use tokio::time::{Instant, timeout_at};
 
+use super::frames as say;
 use super::plan::poison;
 use super::problem::{Loss, Problem};
 use super::pump::{ClusterSide, Happening, OUTGOING, Outgoing, Pump};
@@ -16,7 +20,7 @@ use super::session::{Over, Session};
 use super::unit::{self, End, Next};
 use crate::link::Order;
 use crate::relay::carried::{Memory, Variables};
-use crate::relay::{Garbled, Lease, ServerError, cancel, frames};
+use crate::relay::{Connection, Garbled, Lease, ServerError, cancel, frames};
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -67,6 +71,8 @@ struct Way {
     harmless: bool,
     /// What is left of a CopyData that passed in part.
     copy_rest: usize,
+    /// Until when a client that does not take its rows may keep the cluster from stopping what was cancelled.
+    patience: Option<Instant>,
 }
 
 impl Way {
@@ -97,6 +103,7 @@ impl Session {
             extended: false,
             harmless: work.is_harmless(),
             copy_rest: 0,
+            patience: None,
         };
         match work {
             Work::Simple { frame, .. } => {
@@ -155,6 +162,7 @@ impl Session {
             extended: false,
             harmless: false,
             copy_rest: 0,
+            patience: None,
         };
         let mut attempt = self.relay(id, lease, way).await;
         if !matches!(attempt.ended, Ended::Ready { .. }) {
@@ -179,10 +187,25 @@ impl Session {
         loop {
             let client_limit =
                 if way.replies.copying_in && way.outgoing.len() > OUTGOING { 0 } else { self.rules.door.max_message };
-            let Way { outgoing, approved, .. } = &mut way;
+            let Way { outgoing, approved, patience, .. } = &mut way;
             let cluster = Some(ClusterSide { connection: lease, approved, outgoing });
             let (client, mailbox) = (&mut self.client, &mut self.mailbox);
-            let forwarded = match (Pump { client, mailbox, cluster, client_limit }).next().await {
+            let mut pump = Pump { client, mailbox, cluster, client_limit };
+            let happening = match *patience {
+                None => pump.next().await,
+                Some(until) => match timeout_at(until, pump.next()).await {
+                    Ok(happening) => happening,
+                    Err(_) if self.client.blocked.is_stalled() => {
+                        finish_frame(lease, &mut way, self.rules.door.connect_within).await;
+                        return way.ends(Ended::Refused(Problem::unread(lease.pool().name())));
+                    }
+                    Err(_) => {
+                        *patience = None;
+                        continue;
+                    }
+                },
+            };
+            let forwarded = match happening {
                 Happening::Cluster => match self.take_in(lease, &mut way) {
                     Ok(Step::Ready { status, pass }) => return way.ends(Ended::Ready { status, pass }),
                     Ok(Step::More) if way.replies.copying_in => self.forward(lease, &mut way),
@@ -200,8 +223,13 @@ impl Session {
                     self.cancel(lease);
                     Ok(())
                 }
-                Happening::Order(Order::Cancel { query }) if Some(query) == id => {
+                Happening::Order(Order::Cancel { query, patience, ran_for }) if Some(query) == id => {
                     self.cancel(lease);
+                    if let Some(limit) = ran_for {
+                        let stopped = way.replies.stopped.get_or_insert_default();
+                        say::problem(stopped, say::Severity::Error, &Problem::cut_short(limit));
+                    }
+                    way.patience.get_or_insert_with(|| Instant::now() + patience);
                     Ok(())
                 }
                 Happening::Order(Order::Abandon { query, because }) if Some(query) == id => {
@@ -209,7 +237,9 @@ impl Session {
                 }
                 Happening::Order(Order::Recall { query }) if Some(query) == id && way.is_untouched() => {
                     if !self.standing.is_pinned() {
-                        self.cancel(lease);
+                        if !lease.pool().is_closed() {
+                            self.cancel(lease);
+                        }
                         return way.ends(Ended::Recalled);
                     }
                     Ok(())
@@ -333,6 +363,28 @@ impl Session {
             self.client.out.extend(lease.input.take(*approved));
             *approved = 0;
         }
+    }
+}
+
+/// The most that is read of a frame for a client that takes nothing, so that something can be said to it after that frame.
+const LAST_FRAME: usize = 1 << 20;
+
+/// Reads the rest of the frame that has passed in part, unless that is too much or does not come.
+async fn finish_frame(lease: &mut Lease, way: &mut Way, within: Span) {
+    let whole = way.approved + way.replies.rest();
+    let Connection { socket, input, .. } = &mut **lease;
+    let reading = async {
+        while input.len() < whole {
+            if socket.fill(input).await? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok::<(), std::io::Error>(())
+    };
+    let within = Duration::from_micros(within.micros());
+    if whole - way.approved <= LAST_FRAME && matches!(tokio::time::timeout(within, reading).await, Ok(Ok(()))) {
+        way.approved = whole;
+        way.replies.end_with_rest();
     }
 }
 

@@ -151,6 +151,8 @@ pub struct Replies {
     pub goodbye: Option<ServerError>,
     /// How the last command ended.
     pub last: LastCommand,
+    /// What the client gets instead if the cluster says that it has stopped as it was told.
+    pub stopped: Option<Vec<u8>>,
 }
 
 impl Replies {
@@ -202,6 +204,16 @@ impl Replies {
     /// True if a frame has passed in part: nothing else can be said to the client.
     pub fn is_cut(&self) -> bool {
         self.rest > 0 && !self.cutting
+    }
+
+    /// What has not come of the frame that passes.
+    pub fn rest(&self) -> usize {
+        if self.cutting { 0 } else { self.rest }
+    }
+
+    /// The rest of the frame that passes has come, and nothing that follows is looked at any more.
+    pub fn end_with_rest(&mut self) {
+        self.rest = 0;
     }
 
     /// Looks at what has come in: `input` holds `approved` bytes that may pass, then bytes that have not been looked at.
@@ -399,6 +411,7 @@ impl Replies {
         }
         let poison = match self.due.front_mut() {
             Some(Expect::Poison(instead)) => Some(std::mem::take(instead)),
+            _ if &code.0 == b"57014" => self.stopped.take(),
             _ => None,
         };
         let code = poison.as_deref().map_or(code, |frame| sqlstate(frames::error_fields(&frame[HEADER..]).code));

@@ -27,11 +27,12 @@ use super::plan::{Desk, Fetched, Pipeline, Planner, is_local, outcome};
 use super::problem::Problem;
 use super::pump::{ClusterSide, Happening, OUTGOING, Outgoing, Pump};
 use super::query::Work;
-use super::reading::{Local, Reading, Readings};
+use super::reading::{Impact, Local, Reading, Readings};
 use super::replies::{LocalEffect, Note, Replies};
 use super::shared::Shared;
 use super::standing::Standing;
 use super::statements::Statements;
+use super::survey::Survey;
 use super::table;
 use super::unit::{self, End, Next};
 use crate::catalog::{Answer, Parameter, Question};
@@ -106,6 +107,8 @@ pub(super) struct Session {
     pub(super) skipping: bool,
     pub(super) farewell: bool,
     pub(super) pin_ended: Option<PinEnd>,
+    /// What became of its query on a cluster that was lost, while it is tried on another.
+    pub(super) lost: Option<Problem>,
     pub(super) cancelling: Option<JoinHandle<()>>,
     /// True once the driver has been told of the end.
     pub(super) ended: bool,
@@ -306,11 +309,13 @@ impl Session {
         }
         if survey.counts {
             let reading = survey.main.unwrap_or_else(|| Arc::clone(&self.last));
-            let work = Work::Pipeline { segment, end, reading: Arc::clone(&reading), counts: true };
+            let Survey { impact, writes, .. } = survey;
+            let work = Work::Pipeline { segment, end, reading: Arc::clone(&reading), counts: true, impact, writes };
             self.query(work, reading).await
         } else if survey.needs_cluster || ((survey.closes_portal || survey.malformed) && self.held.is_some()) {
             let reading = Arc::clone(&self.last);
-            self.uncounted(Work::Pipeline { segment, end, reading, counts: false }).await
+            let (impact, counts, writes) = (Impact::Reads, false, false);
+            self.uncounted(Work::Pipeline { segment, end, reading, counts, impact, writes }).await
         } else {
             self.segment_locally(&segment, end);
             Ok(())

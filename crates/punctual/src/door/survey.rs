@@ -7,7 +7,7 @@ use punctual_core::statement::Kind;
 use super::messages::{self, Bind, Malformed, Parse, target};
 use super::parameters;
 use super::plan::{Desk, Pipeline, is_local};
-use super::reading::{Local, Reading, Readings};
+use super::reading::{Impact, Local, Reading, Readings};
 use super::unit::frames_of;
 use crate::catalog::Parameter;
 
@@ -20,6 +20,10 @@ pub struct Survey {
     pub needs_cluster: bool,
     /// What it counts as.
     pub main: Option<Arc<Reading>>,
+    /// What is left behind by running it on a cluster.
+    pub impact: Impact,
+    /// True if something of it may change what others see.
+    pub writes: bool,
     /// True if it closes a portal, which matters to a cluster that the session holds.
     pub closes_portal: bool,
     /// True if a message is malformed, which fails the transaction that a cluster has open. What follows is skipped.
@@ -120,6 +124,8 @@ impl Survey {
         }
         let Some(reading) = reading else { return };
         if !local && matches!(tag, b'B' | b'E') {
+            self.impact = self.impact.max(reading.impact());
+            self.writes |= reading.statement.writes;
             // The first that is more than a formality: drivers send BEGIN along with what they mean.
             let formality = |reading: &Reading| reading.statement.control || reading.statement.kind == Kind::Begin;
             if self.main.as_deref().is_none_or(|main| formality(main) && !formality(&reading)) {

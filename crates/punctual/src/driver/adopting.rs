@@ -33,7 +33,8 @@ impl Driver {
         self.providers.adopt(kinds.collect(), settings.door.clone(), settings.policy.cancel_grace);
         for pool in self.pools.values() {
             let made_from = settings.clusters.iter().find(|cluster| cluster.is_called(pool.name()));
-            pool.adopt(settings.door.clone(), made_from.and_then(Cluster::login));
+            let bounds = (settings.door.clone(), settings.slots_of(pool.name()));
+            pool.adopt(bounds, made_from.and_then(Cluster::login));
         }
         self.fallback.adopt(settings.policy.wait_limit);
         if settings.policy != old.policy {

@@ -187,7 +187,7 @@ mod tests {
 
     fn pool(id: u32) -> Arc<Pool> {
         let endpoint = Endpoint { address: Address::Unix("/nowhere".into()), login: Login::default() };
-        Arc::new(Pool::new(ClusterId(id), Generation(1), format!("c{id}"), endpoint, Door::default()))
+        Arc::new(Pool::new(ClusterId(id), Generation(1), format!("c{id}"), endpoint, (Door::default(), 4)))
     }
 
     #[tokio::test]

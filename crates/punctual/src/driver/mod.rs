@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual_core::check;
-use punctual_core::event::LossCause;
+use punctual_core::event::{Abandoned, LossCause};
 use punctual_core::id::{ClusterId, Generation, LaneId, QueryId, SessionId, StudyId};
 use punctual_core::query::{Ended, Query};
 use punctual_core::time::{Span, Time};
@@ -40,11 +40,15 @@ use crate::link::{About, Explained, NoneReady, Order, Report, Snapshot};
 use crate::metrics::Metrics;
 use crate::model::file::Opened;
 use crate::provider::{self, Notice, Providers};
-use crate::relay::Pool;
+use crate::relay::{Pool, tend};
 use crate::settings::Settings;
 
 /// Reports taken in at once before commands are looked at again.
 const BATCH: usize = 256;
+/// For how long the loss of a cluster is kept back, so that what has sent nothing yet can go elsewhere.
+const RECALL_WITHIN: Duration = Duration::from_millis(100);
+/// Losses on their way.
+const LOSSES: usize = 16;
 /// Clusters whose troubles a client is told of.
 const TOLD: usize = 4;
 /// The invariants are checked at most this often, since that costs time in proportion to what is live.
@@ -78,8 +82,9 @@ pub struct Driver {
     /// The names of lanes, by their ids.
     lanes: Vec<Arc<str>>,
     commands: Vec<Command>,
-    /// Where studies report, of which one is made at a time.
+    /// Where studies report, of which one is made at a time, and losses of clusters that are still to be told.
     studied: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
+    lost: (mpsc::Sender<provider::About>, mpsc::Receiver<provider::About>),
     broken: u64,
     /// Rows and events that could not be written, as the metrics know them.
     dropped: (u64, u64),
@@ -156,6 +161,7 @@ impl Driver {
             lanes,
             commands: Vec::new(),
             studied: mpsc::channel(1),
+            lost: mpsc::channel(LOSSES),
             broken: 0,
             dropped: (0, 0),
             next_check: Time::ZERO,
@@ -184,6 +190,12 @@ impl Driver {
                 Some(event) = self.studied.1.recv() => self.take(event),
                 Some((cluster, generation, notice)) = self.notices.recv() => {
                     self.notice(cluster, generation, notice);
+                }
+                Some((cluster, generation, notice)) = self.lost.1.recv() => {
+                    if let Notice::Lost(cause, _) = notice {
+                        self.take(Event::ClusterLost { cluster, generation, cause });
+                    }
+                    self.answer_asking();
                 }
                 count = self.reports.recv_many(&mut batch, BATCH) => {
                     if count == 0 {
@@ -272,8 +284,11 @@ impl Driver {
                 let name = self.name(cluster);
                 self.failures.over(cluster);
                 tracing::info!(cluster = %cluster, name, address = %endpoint.address, "cluster is ready");
-                let pool = Pool::new(cluster, generation, name, endpoint, self.settings.door.clone());
-                if let Some(old) = self.pools.insert(cluster, Arc::new(pool)) {
+                let bounds = (self.settings.door.clone(), self.settings.slots_of(&name));
+                let pool = Arc::new(Pool::new(cluster, generation, name, endpoint, bounds));
+                pool.expect_visitors_of(self.pools.values());
+                tokio::spawn(tend(Arc::downgrade(&pool)));
+                if let Some(old) = self.pools.insert(cluster, pool) {
                     old.close();
                 }
                 self.troubles.remove(&cluster);
@@ -284,7 +299,15 @@ impl Driver {
                 self.say_lost(cluster, cause, &detail);
                 self.drop_pool(cluster, generation);
                 self.trouble(cluster, format!("{cause}: {detail}"));
-                self.take(Event::ClusterLost { cluster, generation, cause });
+                if self.recall_from(cluster, generation) {
+                    let (lost, told) = (self.lost.0.clone(), (cluster, generation, Notice::Lost(cause, detail)));
+                    tokio::spawn(async move {
+                        tokio::time::sleep(RECALL_WITHIN).await;
+                        let _ = lost.send(told).await;
+                    });
+                } else {
+                    self.take(Event::ClusterLost { cluster, generation, cause });
+                }
             }
             Notice::Burns(burns) => self.take(Event::ClusterBurns { cluster, generation, burns }),
             Notice::RanAway => {
@@ -300,6 +323,16 @@ impl Driver {
         }
         self.share_ready_pools();
         self.answer_asking();
+    }
+
+    /// Asks the sessions of all that runs on a cluster that is lost whether it can run elsewhere; false if nothing does. Those
+    /// for which it cannot end when the dispatcher hears of the loss.
+    fn recall_from(&mut self, cluster: ClusterId, generation: Generation) -> bool {
+        let running = self.dispatcher.running_on_start(cluster, generation);
+        for query in &running {
+            self.order(*query, Order::Recall { query: *query });
+        }
+        !running.is_empty()
     }
 
     /// Keeps in mind what keeps a cluster from being ready; of as many clusters as there may be.
@@ -352,11 +385,8 @@ impl Driver {
 
     /// Keeps the fallback's list of clusters as the dispatcher sees it.
     fn share_ready_pools(&self) {
-        let slots = |pool: &Arc<Pool>| {
-            let is_it = |cluster: &&crate::settings::Cluster| cluster.is_called(pool.name());
-            self.settings.clusters.iter().find(is_it).map_or(1, |cluster| cluster.spec.slots)
-        };
-        self.fallback.set(self.pools.values().map(|pool| (pool.clone(), slots(pool))).collect());
+        let with_slots = |pool: &Arc<Pool>| (Arc::clone(pool), self.settings.slots_of(pool.name()));
+        self.fallback.set(self.pools.values().map(with_slots).collect());
     }
 
     /// Ends the gateway: no new queries, and idle sessions are told to go.
@@ -387,12 +417,12 @@ impl Driver {
             journal.checkpoint(&self.dispatcher);
         }
         let mut commands = std::mem::take(&mut self.commands);
-        let journaled = self.records.journal.is_some().then(|| event.clone());
+        let begun = self.records.journal.as_mut().map(|journal| journal.begin(now, &event));
         self.fallback.watch_begins();
         let went = catch_unwind(AssertUnwindSafe(|| self.dispatcher.handle(now, event, &mut commands)));
         self.records.metrics.decision_took(self.fallback.watch_ends());
-        if let (Some(journal), Some(event)) = (&mut self.records.journal, journaled) {
-            journal.record(now, &event, &commands);
+        if let (Some(journal), Some(begun)) = (&mut self.records.journal, begun) {
+            journal.complete(begun, &commands);
         }
         if went.is_err() {
             tracing::error!("the dispatcher failed: queries go on by least outstanding; see the end of the journal");
@@ -416,8 +446,17 @@ impl Driver {
                 let trouble = self.told_trouble().or_else(|| because.lane().map(|lane| self.lane_told(lane)));
                 self.order(query, Order::Refuse { query, because, trouble });
             }
-            Command::Cancel { query, .. } => self.order(query, Order::Cancel { query }),
-            Command::Abandon { query, because } => self.order(query, Order::Abandon { query, because }),
+            Command::Cancel { query, ran_for, .. } => {
+                // Before the cluster is judged, so that it does not pay for what its client does.
+                let patience = Duration::from_micros(self.settings.policy.cancel_grace.micros() / 2);
+                self.order(query, Order::Cancel { query, patience, ran_for });
+            }
+            Command::Abandon { query, because } => {
+                if because == Abandoned::WillNotStop {
+                    tracing::warn!(query = query.0, "a query goes on though it was told to stop, and is given up");
+                }
+                self.order(query, Order::Abandon { query, because });
+            }
             Command::Recall { query, .. } => self.order(query, Order::Recall { query }),
             Command::EndPin { session, because } => self.order_session(session, Order::EndPin { because }),
             Command::Start { cluster, generation, spec } => {

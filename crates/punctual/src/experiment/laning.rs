@@ -228,7 +228,7 @@ const DAY: u64 = 86_400;
 /// One cluster of that size.
 fn cluster(units: u32, slots: u32) -> Spec {
     let name = format!("rpu{units}");
-    Spec { name, units: Units(units), slots, price: Price::default(), killable: true, offer: None }
+    Spec { name, units: Units(units), slots, price: Price::default(), killable: true, offer: None, writer: false }
 }
 
 /// Runs it.
@@ -314,7 +314,7 @@ impl Load {
         let templates = each(self.light_ones(table), class, slo);
         let day = Some(Span::from_secs(DAY));
         let scan = Scan { reach: day, duration: day, ..Scan::default() };
-        let claim = Claim { user: UserId(1), priority: Some(POINTS), scan: Some(scan) };
+        let claim = Claim { user: UserId(1), priority: Some(POINTS), scan: Some(scan), writes: false };
         of_users(templates.generate(seed, &pattern, self.horizon(), table), claim)
     }
 
@@ -323,7 +323,7 @@ impl Load {
         let templates = each(self.heavy_ones(table), class, None);
         let years = Some(Span::from_secs(5 * 365 * DAY));
         let scan = Scan { reach: years, duration: years, ..Scan::default() };
-        let claim = Claim { user: UserId(HEAVY), priority: Some(-POINTS), scan: Some(scan) };
+        let claim = Claim { user: UserId(HEAVY), priority: Some(-POINTS), scan: Some(scan), writes: false };
         of_users(templates.generate(seed ^ APART, &pattern, self.horizon(), table), claim)
     }
 }

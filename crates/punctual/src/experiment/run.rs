@@ -133,6 +133,7 @@ pub fn offer(size: u32) -> Spec {
     // The warehouse has its own queue; the gateway holds nothing back.
     Spec {
         offer: Some(name.clone()),
+        writer: false,
         name,
         units: Units(size),
         slots: 100_000,

@@ -12,6 +12,7 @@
 //! | `priority`, `priority_asked` | i32 | by which it was admitted, and what its client asked for |
 //! | `scan_reach_s`, `scan_duration_s`, `scan_segment_range_s` | f64, seconds | infinite: without bound; no reach: not known, or no table with a column of time |
 //! | `scan_segments` | u32 | the largest number: without bound |
+//! | `blocked_s` | f64, seconds | how long the result waited for its client to take it, which is no part of its latency |
 //! | `split`, `published_s` | text, f64 | traces only: `train`, `val` or `test`; somebody else's prediction, in seconds |
 //!
 //! A file from elsewhere may have any integer, float, text or timestamp type in their place, a timestamp without a
@@ -74,6 +75,7 @@ pub(crate) fn schema() -> SchemaRef {
         column("scan_duration_s", DataType::Float64),
         column("scan_segments", DataType::UInt32),
         column("scan_segment_range_s", DataType::Float64),
+        column("blocked_s", DataType::Float64),
         column("split", DataType::Utf8),
         column("published_s", DataType::Float64),
     ]))
@@ -117,6 +119,7 @@ pub(crate) fn batch_of(rows: &[Row]) -> RecordBatch {
         scan(|scan| Some(scan.duration.unwrap_or(Span::MAX))),
         counts(rows.iter().map(|row| row.scan.and_then(|scan| scan.segments))),
         scan(|scan| scan.segment_range),
+        secs(|row| row.blocked),
         text(|row| row.split.as_ref()),
         secs(|row| row.published),
     ];
@@ -237,6 +240,7 @@ pub(crate) struct Columns {
     duration: Option<ArrayRef>,
     segments: Option<ArrayRef>,
     segment_range: Option<ArrayRef>,
+    blocked: Option<ArrayRef>,
     split: Texts,
     published: Option<ArrayRef>,
 }
@@ -281,6 +285,7 @@ impl Columns {
             duration: secs("scan_duration_s")?,
             segments: cast(batch, "scan_segments", DataType::UInt32)?,
             segment_range: secs("scan_segment_range_s")?,
+            blocked: secs("blocked_s")?,
             split: shared("split")?,
             published: secs("published_s")?,
         })
@@ -329,6 +334,7 @@ impl Columns {
             priority: integer(&self.priority, at),
             priority_asked: integer(&self.priority_asked, at),
             scan: self.scan(at)?,
+            blocked: span(&self.blocked, "blocked_s", at)?,
             split: self.split.get(at),
             published: span(&self.published, "published_s", at)?,
             ..Row::new(arrival, ended, fingerprint)

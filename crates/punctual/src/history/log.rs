@@ -16,16 +16,22 @@ use crate::record::frame::{self, Format, Frames, Next, Opened};
 /// What a log begins with.
 pub(crate) const FORMAT: Format = Format { magic: *b"PNCTHIST", version: LOG_VERSION, oldest: 1 };
 
-/// Fields at the end of a row that version 2 added; each may be absent.
-const ADDED_IN_2: usize = 3;
+/// Fields at the end of a row that a version lacks; each may be absent.
+fn lacks(version: u32) -> usize {
+    match version {
+        1 => 4,
+        2 => 1,
+        _ => 0,
+    }
+}
 
 /// A row as a log of that version holds it; None if it does not.
 pub(crate) fn row_of(version: u32, payload: &[u8]) -> Option<Row> {
-    if version == LOG_VERSION {
-        return postcard::from_bytes(payload).ok();
+    match lacks(version) {
+        0 => postcard::from_bytes(payload).ok(),
+        // What is absent is written as a zero.
+        lacks => postcard::from_bytes(&[payload, &vec![0; lacks]].concat()).ok(),
     }
-    // What is absent is written as a zero.
-    postcard::from_bytes(&[payload, &[0; ADDED_IN_2]].concat()).ok()
 }
 
 /// What was wrong with a log when a writer started.

@@ -14,8 +14,8 @@
 //! - Hours become Parquet, one file each unless rows come late. The directory is bounded: the oldest hours go first.
 //! - [`read`] sees all of it as one, and foreign Parquet files too. A trace is the same schema.
 //!
-//! Formats: logs are version [`LOG_VERSION`]; version 1 is read, too: it ends before `priority`, and what it does not
-//! have is not known. Parquet files say [`PARQUET_VERSION`] in their metadata (`punctual.history`), which stays the same
+//! Formats: logs are version [`LOG_VERSION`]; versions 1 and 2 are read, too: they end before `priority` and
+//! before `blocked`, and what they do not have is not known. Parquet files say [`PARQUET_VERSION`] in their metadata (`punctual.history`), which stays the same
 //! when a column is added: columns that a file lacks are not known, and those that a build does not know are passed over.
 //! Any other version is refused with its number.
 
@@ -47,7 +47,7 @@ pub use row::{MAX_SQL, Names, Row};
 pub use writer::{Clock, Counts, Options, Recorder, Writer};
 
 /// The version of the logs that are written.
-pub const LOG_VERSION: u32 = 2;
+pub const LOG_VERSION: u32 = 3;
 
 /// The version of the Parquet files that are written, and the only one that is read, foreign files apart.
 pub const PARQUET_VERSION: u32 = 1;

@@ -90,6 +90,8 @@ pub struct Row {
     pub priority_asked: Option<i32>,
     /// How much of time it read; None: not known, or it read no table with a column of time.
     pub scan: Option<Scan>,
+    /// How long its result waited for its client to take it.
+    pub blocked: Option<Span>,
     /// The part of a trace that it belongs to: `train`, `val` or `test`. Traces have it, logs do not.
     #[serde(skip)]
     pub split: Option<Arc<str>>,
@@ -128,6 +130,7 @@ impl Row {
             priority: None,
             priority_asked: None,
             scan: None,
+            blocked: None,
             split: None,
             published: None,
         }
@@ -171,13 +174,20 @@ impl Row {
             priority: Some(ended.priority),
             priority_asked: ended.query.claim.priority,
             scan: ended.query.claim.scan,
+            blocked: Some(ended.blocked),
             ..Row::new(ended.arrived, ended.ended, ended.query.fingerprint)
         }
     }
 
-    /// Latency as an SLO sees it: from arrival to the end, waiting included. Zero if the clock went back meanwhile.
+    /// Latency as an SLO sees it: from arrival to the end, its wait for a cluster included, its wait for its client not. Zero
+    /// if the clock went back meanwhile.
     pub fn latency(&self) -> Span {
-        self.ended.since(self.arrival)
+        self.ended.since(self.arrival) - self.blocked.unwrap_or_default()
+    }
+
+    /// When it would have ended with a client that takes all at once.
+    pub fn done(&self) -> Time {
+        self.arrival + self.latency()
     }
 
     /// Bytes of text and numbers that it holds, roughly.
@@ -239,7 +249,7 @@ pub(crate) mod tests {
             let segment_range = segment_range.filter(|_| segments.is_some());
             Scan { reach, duration, segments, segment_range }
         });
-        let asks = (any::<i32>(), proptest::option::of(any::<i32>()), proptest::option::of(scan));
+        let asks = (any::<i32>(), proptest::option::of(any::<i32>()), proptest::option::of(scan), span());
         let id = (whole(), asks);
         let end = (features, state, status, size);
         (who, when, end, any::<u64>(), id, whole(), whole(), whole()).prop_map(
@@ -267,6 +277,7 @@ pub(crate) mod tests {
                 priority: Some(asks.0),
                 priority_asked: asks.1,
                 scan: asks.2,
+                blocked: asks.3,
                 ..Row::new(when.0, when.2, Fingerprint(fingerprint))
             },
         )
@@ -296,6 +307,7 @@ pub(crate) mod tests {
             arrived: Time::from_micros(ended.micros().saturating_sub(1_000_000)),
             placed: Some(Time::from_micros(ended.micros().saturating_sub(900_000))),
             ended,
+            blocked: Span::from_micros(250_000),
             status: Status::Failed,
             sqlstate: Some(SqlState(*b"22012")),
             rows: 5,
@@ -339,10 +351,12 @@ pub(crate) mod tests {
             priority: Some(-2),
             priority_asked: Some(3),
             scan: Some(a_scan()),
+            blocked: Some(Span::from_micros(250_000)),
             ..Row::new(Time::from_micros(4_000_000), Time::from_micros(5_000_000), Fingerprint(0xabcd))
         };
         assert_eq!(row, expected);
-        assert_eq!(row.latency(), Span::from_secs(1));
+        assert_eq!(row.latency(), Span::from_micros(750_000));
+        assert_eq!(row.done(), Time::from_micros(4_750_000));
     }
 
     #[test]
@@ -370,7 +384,7 @@ pub(crate) mod tests {
         let names = Names { cluster: Some(&cluster), class: &class, lane: None };
         let bytes = postcard::to_stdvec(&Row::of(&ended, &about, names, RecordSql::Text)).unwrap();
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        expect_test::expect!["01078092f40101a09ffa01c096b1020104626c75650108010764656661756c74000103616461010473686f7001026269cdd70200010a73656c65637420312f30000180897a00000001010132323031320105013c01030106010180c0ddeec10200010200"].assert_eq(&hex);
+        expect_test::expect!["01078092f40101a09ffa01c096b1020104626c75650108010764656661756c74000103616461010473686f7001026269cdd70200010a73656c65637420312f30000180897a00000001010132323031320105013c01030106010180c0ddeec102000102000190a10f"].assert_eq(&hex);
     }
 
     proptest! {

@@ -29,10 +29,10 @@ use serde::{Serialize, Serializer};
 pub use crate::record::error::FileError;
 pub use replay::{Disagreement, Fault, Replay, Replayed, Segment, Turn, Verdict, replay, replay_watched};
 pub use segment::Ending;
-pub use writer::{Counts, Opening, Writer};
+pub use writer::{Begun, Counts, Opening, Writer};
 
 /// The version of the segments that are written, and the only one that is read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Why a journal cannot be written or replayed.
 #[derive(Debug)]

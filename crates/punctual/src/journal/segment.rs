@@ -98,10 +98,21 @@ fn append(out: &mut Vec<u8>, kind: u8, value: &impl Serialize) -> bool {
 }
 
 /// The payload of a triple's frame.
+#[cfg(test)]
 pub(crate) fn triple(now: Time, event: &Event, commands: &[Command]) -> Option<Vec<u8>> {
-    let mut payload = Vec::with_capacity(128);
+    triple_of(beginning(now, event)?, commands)
+}
+
+/// The first two thirds of a triple's payload.
+pub(crate) fn beginning(now: Time, event: &Event) -> Option<Vec<u8>> {
+    let mut payload = Vec::with_capacity(256);
     payload.push(TRIPLE);
-    postcard::to_extend(&(now, event, commands), payload).ok()
+    postcard::to_extend(&(now, event), payload).ok()
+}
+
+/// A triple's payload, of which that is the beginning.
+pub(crate) fn triple_of(beginning: Vec<u8>, commands: &[Command]) -> Option<Vec<u8>> {
+    postcard::to_extend(commands, beginning).ok()
 }
 
 /// The payload of a model's frame: its id, then its file.

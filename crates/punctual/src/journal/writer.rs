@@ -71,6 +71,10 @@ struct Shared {
     removed: AtomicU64,
 }
 
+/// An event that is about to be handled, as the journal has it.
+#[derive(Debug)]
+pub struct Begun(Option<Vec<u8>>);
+
 #[derive(Debug)]
 enum Ask {
     /// Begin the next segment, with this model in force. So many triples were dropped since the last that was sent.
@@ -155,11 +159,22 @@ impl Writer {
 
     /// Takes in what was just handled: `commands` are those that the dispatcher gave for this event. Never waits.
     pub fn record(&mut self, now: Time, event: &Event, commands: &[Command]) {
-        self.recorded += 1;
+        let begun = self.begin(now, event);
+        self.complete(begun, commands);
+    }
+
+    /// Takes in what is about to be handled, which saves a copy of it; to be [completed](Writer::complete) with what comes of it.
+    pub fn begin(&mut self, now: Time, event: &Event) -> Begun {
         self.look_for_failure();
         // A segment is bounded even if nobody looks whether a checkpoint is due.
         let open = self.open && self.since < self.due_after.saturating_mul(2);
-        let triple = if open { segment::triple(now, event, commands) } else { None };
+        Begun(if open { segment::beginning(now, event) } else { None })
+    }
+
+    /// Takes in what came of it: the commands that the dispatcher gave. Never waits.
+    pub fn complete(&mut self, begun: Begun, commands: &[Command]) {
+        self.recorded += 1;
+        let triple = begun.0.and_then(|beginning| segment::triple_of(beginning, commands));
         let took = triple.is_some_and(|triple| {
             let bytes = triple.len();
             self.since += bytes as u64;

@@ -143,7 +143,7 @@ impl Seen {
             cluster,
             size,
             arrival,
-            ended: row.ended,
+            ended: row.done(),
             finished: matches!(row.status, None | Some(Status::Finished)),
             shape: row.fingerprint,
             text: row.text_hash.unwrap_or(row.fingerprint.0),

@@ -299,7 +299,8 @@ mod tests {
     #[test]
     fn a_simulated_warehouse_has_its_own_chance_and_starts_in_its_own_time() {
         let price = Price::default();
-        let spec = Spec { name: "a".into(), units: Units(8), slots: 4, price, killable: true, offer: None };
+        let spec =
+            Spec { name: "a".into(), units: Units(8), slots: 4, price, killable: true, offer: None, writer: false };
         let patience = Span::from_secs(5);
         let simulated = Simulated { time_scale: 60.0, warehouse: true, start_takes: Span::from_secs(90) };
         let program = Program::simulated(&simulated, 7 << 32 | 2, &spec, patience);

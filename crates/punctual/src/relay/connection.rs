@@ -1,8 +1,9 @@
 //! One connection to a cluster.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use punctual_core::time::Span;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,6 +12,7 @@ use tokio::net::{TcpStream, UnixStream};
 use super::buffer::Buffer;
 use super::carried::Carried;
 use super::error::{ConnectError, Garbled};
+use super::frames;
 use super::socket::Socket;
 use crate::settings::Address;
 use crate::tls::trust::{ClusterTls, Connector};
@@ -65,6 +67,35 @@ pub struct Connection {
     pub reused: bool,
     /// True if it must not be used again: a cancel was sent, or its state is unknown.
     pub tainted: bool,
+    /// When it was opened.
+    pub opened: Instant,
+}
+
+impl Connection {
+    /// Asks an idle connection whether it is still one. Whatever else than that it is ready the cluster says, or if it takes
+    /// longer than `within`, it is not to be used.
+    pub(super) async fn is_well(&mut self, within: Duration) -> bool {
+        const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
+        let asked = async {
+            self.socket.write_all(&frames::SYNC).await?;
+            while self.input.len() < READY.len() {
+                if self.socket.fill(&mut self.input).await? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            Ok::<bool, io::Error>(self.input.filled() == READY)
+        };
+        let well = matches!(tokio::time::timeout(within, asked).await, Ok(Ok(true)));
+        self.input.consume(self.input.len());
+        well
+    }
+
+    /// How long it may live where connections live for `most`: up to a tenth less, so that those that were opened together do
+    /// not end together.
+    pub(super) fn lives_for(&self, most: Duration) -> Duration {
+        let chance = self.key.as_ref().map_or(0, |key| u32::from_be_bytes(key.process) % 100);
+        most - most * chance / 1_000
+    }
 }
 
 /// What stands in a version's place when encryption is asked for.
@@ -141,4 +172,52 @@ pub async fn cancel(key: &CancelKey, within: Span) -> Result<(), ConnectError> {
         Ok(())
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection() -> (Connection, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (socket, input) = (Socket::Unix(ours), Buffer::default());
+        let (facts, carried, opened) = (Arc::default(), Carried::default(), Instant::now());
+        (Connection { socket, input, key: None, facts, carried, reused: true, tainted: false, opened }, theirs)
+    }
+
+    async fn is_well_if_it_says(answer: &[u8]) -> bool {
+        let (mut connection, mut cluster) = connection();
+        let answers = async {
+            let mut asked = [0; 5];
+            cluster.read_exact(&mut asked).await.unwrap();
+            assert_eq!(asked, frames::SYNC);
+            cluster.write_all(answer).await.unwrap();
+            drop(cluster);
+        };
+        let (well, ()) = tokio::join!(connection.is_well(Duration::from_secs(60)), answers);
+        assert!(connection.input.is_empty());
+        well
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_well_if_it_is_ready_and_says_nothing_else() {
+        assert!(is_well_if_it_says(b"Z\0\0\0\x05I").await);
+        for else_than_that in [&b"Z\0\0\0\x05T"[..], b"N\0\0\0\x05\0Z\0\0\0\x05I", b"Z\0\0", b""] {
+            assert!(!is_well_if_it_says(else_than_that).await, "{else_than_that:?}");
+        }
+        let (mut mute, _cluster) = connection();
+        assert!(!mute.is_well(Duration::from_millis(1)).await);
+    }
+
+    #[tokio::test]
+    async fn connections_that_were_opened_together_end_apart_and_not_late() {
+        let hour = Duration::from_secs(3_600);
+        let with = |process: u32| {
+            let (address, process) = (Address::Unix("s".into()), process.to_be_bytes());
+            CancelKey { address, tls: ClusterTls::Off, process, secret: Vec::new() }
+        };
+        let lives = |process| Connection { key: Some(with(process)), ..connection().0 }.lives_for(hour);
+        assert_eq!((lives(700), lives(799)), (hour, hour - hour * 99 / 1_000));
+        assert_eq!(connection().0.lives_for(hour), hour);
+    }
 }

@@ -18,6 +18,7 @@ pub mod frames;
 mod pool;
 mod socket;
 mod startup;
+mod tending;
 
 pub use connection::{CancelKey, Connection, ServerFacts, cancel};
 pub use error::{AuthenticationError, ConnectError, Garbled, ServerError};
@@ -25,3 +26,4 @@ pub use pool::{Lease, Pool};
 pub use socket::Socket;
 pub use startup::probe;
 pub(crate) use startup::{CANCEL_REQUEST, PROTOCOL, sqlstate};
+pub use tending::tend;

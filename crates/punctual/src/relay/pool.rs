@@ -1,10 +1,14 @@
 //! Connections to one start of one cluster, shared among sessions.
 //!
-//! How many are in use is not bounded here: the dispatcher gives a cluster no more queries than it has slots for.
-//! What lies idle is, and the one used last is taken first, so that the rest can grow old and go.
+//! How many are in use is not bounded here: the dispatcher gives a cluster no more queries than it has slots for. Unless it
+//! is said otherwise, as many lie idle as make up its slots with those in use: then nothing is opened and closed in turn,
+//! however queries come, and a cluster does not run out of connections. The one used last is taken first, so that the rest
+//! can grow old and go; [`tending`](super::tending) sees to that.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use punctual_core::id::{ClusterId, Generation};
 
@@ -14,6 +18,12 @@ use super::error::ConnectError;
 use super::startup::connect;
 use crate::settings::{Door, Endpoint, Identity, Login};
 
+/// One that lay idle for longer is asked whether it is well before it is used again.
+const TRUSTED_FOR: Duration = Duration::from_secs(30);
+
+/// Users and databases that are remembered, for connections that are opened before they are needed.
+const VISITORS: usize = 32;
+
 /// Connections to one start of one cluster.
 #[derive(Debug)]
 pub struct Pool {
@@ -21,6 +31,8 @@ pub struct Pool {
     generation: Generation,
     name: String,
     facts: OnceLock<Arc<ServerFacts>>,
+    /// Leases that are out.
+    in_use: AtomicUsize,
     shelf: Mutex<Shelf>,
 }
 
@@ -31,8 +43,20 @@ struct Shelf {
     endpoint: Arc<Endpoint>,
     /// How much may lie there, and how long a connection may take.
     door: Door,
+    /// How many queries its cluster takes at once.
+    slots: usize,
     closed: bool,
     idle: Vec<Idle>,
+    /// Who came last, as the gateway knows them.
+    visitors: Vec<Visitor>,
+}
+
+/// Someone who has used the cluster.
+#[derive(Clone, Debug)]
+struct Visitor {
+    user: String,
+    database: String,
+    last: Instant,
 }
 
 /// Whose it is there is what it is known by, not who in the gateway has used it.
@@ -41,28 +65,48 @@ struct Idle {
     user: String,
     database: String,
     connection: Connection,
+    /// When it was given back.
+    since: Instant,
 }
 
 impl Pool {
-    /// An empty pool.
-    pub fn new(cluster: ClusterId, generation: Generation, name: String, endpoint: Endpoint, door: Door) -> Pool {
-        let shelf = Mutex::new(Shelf { endpoint: Arc::new(endpoint), door, closed: false, idle: Vec::new() });
-        Pool { cluster, generation, name, facts: OnceLock::new(), shelf }
+    /// An empty pool for a cluster that takes `slots` queries at once.
+    pub fn new(
+        cluster: ClusterId,
+        generation: Generation,
+        name: String,
+        endpoint: Endpoint,
+        (door, slots): (Door, u32),
+    ) -> Pool {
+        let endpoint = Arc::new(endpoint);
+        let (idle, visitors, slots) = (Vec::new(), Vec::new(), slots as usize);
+        let shelf = Mutex::new(Shelf { endpoint, door, slots, closed: false, idle, visitors });
+        Pool { cluster, generation, name, facts: OnceLock::new(), in_use: AtomicUsize::new(0), shelf }
     }
 
     /// Goes by other bounds from now on, and by other credentials if there are any: those that lie idle stay those of
     /// whom they are.
-    pub fn adopt(&self, door: Door, login: Option<&Login>) {
+    pub fn adopt(&self, (door, slots): (Door, u32), login: Option<&Login>) {
         let mut shelf = self.shelf();
+        shelf.slots = slots as usize;
         if let Some(login) = login.filter(|login| login.credentials != shelf.endpoint.login.credentials) {
             let Endpoint { address, login: old } = shelf.endpoint.as_ref().clone();
             let login = Login { credentials: login.credentials.clone(), ..old };
             shelf.endpoint = Arc::new(Endpoint { address, login });
         }
-        // Those used longest ago are first.
-        let over = shelf.idle.len().saturating_sub(door.max_idle_connections as usize);
-        shelf.idle.drain(..over);
         shelf.door = door;
+        // Those used longest ago are first.
+        let over = shelf.idle.len().saturating_sub(shelf.may_lie_idle(self.in_use()));
+        shelf.idle.drain(..over);
+    }
+
+    /// Knows who has come to others lately, so that connections for them can be opened before they come here.
+    pub fn expect_visitors_of<'a>(&self, others: impl IntoIterator<Item = &'a Arc<Pool>>) {
+        let known: Vec<Visitor> = others.into_iter().flat_map(|other| other.shelf().visitors.clone()).collect();
+        let mut shelf = self.shelf();
+        for Visitor { user, database, last } in known {
+            shelf.note_visitor(&user, &database, last);
+        }
     }
 
     /// The cluster that its connections go to.
@@ -115,10 +159,16 @@ impl Pool {
         database: &str,
         variables: &Arc<Variables>,
     ) -> Result<Lease, ConnectError> {
-        match self.take_idle(user, database, variables)? {
-            Some(loan) => Ok(self.lend(loan)),
-            None => self.lease_new(user, database).await,
+        while let Some(loan) = self.take_idle(user, database, variables)? {
+            let (trusted, within) = (loan.since.elapsed() < TRUSTED_FOR, self.shelf().door.connect_within);
+            let mut lease = self.lend(loan);
+            if trusted || lease.is_well(Duration::from_micros(within.micros())).await {
+                return Ok(lease);
+            }
+            // What has lain there as long is no better, and asking each would take as long again.
+            self.shelf().idle.retain(|idle| idle.since.elapsed() < TRUSTED_FOR);
         }
+        self.lease_new(user, database).await
     }
 
     /// A new connection for that user and database.
@@ -127,9 +177,13 @@ impl Pool {
     /// If it cannot be had.
     pub async fn lease_new(self: &Arc<Pool>, user: &str, database: &str) -> Result<Lease, ConnectError> {
         let (endpoint, within) = {
-            let shelf = self.shelf();
+            let mut shelf = self.shelf();
             if shelf.closed {
                 return Err(ConnectError::Closed);
+            }
+            // One that lies there for somebody else makes room.
+            if !shelf.idle.is_empty() && shelf.idle.len() + self.in_use() >= shelf.slots {
+                shelf.idle.remove(0);
             }
             (Arc::clone(&shelf.endpoint), shelf.door.connect_within)
         };
@@ -137,7 +191,7 @@ impl Pool {
         let connection = connect((&endpoint.address, &endpoint.login.tls), identity, within).await?;
         self.facts.get_or_init(|| Arc::clone(&connection.facts));
         let (user, database) = (identity.user.to_owned(), identity.database.to_owned());
-        Ok(self.lend(Idle { user, database, connection }))
+        Ok(self.lend(Idle { user, database, connection, since: Instant::now() }))
     }
 
     fn take_idle(&self, user: &str, database: &str, variables: &Arc<Variables>) -> Result<Option<Idle>, ConnectError> {
@@ -145,6 +199,7 @@ impl Pool {
         if shelf.closed {
             return Err(ConnectError::Closed);
         }
+        shelf.note_visitor(user, database, Instant::now());
         let endpoint = Arc::clone(&shelf.endpoint);
         // Who may not come must not come by a connection that is there, either.
         let Identity { user, database, .. } = identity(&endpoint, user, database)?;
@@ -164,12 +219,93 @@ impl Pool {
         }
     }
 
+    /// Closes what has lain idle or lived for as long as it may.
+    pub(super) fn close_old(&self, now: Instant) {
+        let mut shelf = self.shelf();
+        let Door { connection_idle_timeout, connection_lifetime, .. } = shelf.door;
+        let lives = Duration::from_micros(connection_lifetime.micros());
+        shelf.idle.retain(|idle| {
+            let (lay, lived) = (now - idle.since, now - idle.connection.opened);
+            lay.as_micros() < u128::from(connection_idle_timeout.micros()) && lived < idle.connection.lives_for(lives)
+        });
+    }
+
+    /// Opens connections for those who came last, until as many lie idle for each as should; false if one could not be had.
+    pub(super) async fn open_ahead(self: &Arc<Pool>, now: Instant) -> bool {
+        loop {
+            let Some(Visitor { user, database, .. }) = self.lacks_idle(now) else { return true };
+            match self.lease_new(&user, &database).await {
+                Ok(lease) => lease.give_back(),
+                Err(error) => {
+                    tracing::debug!(cluster = self.name, %error, "no connection could be opened ahead");
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Someone for whom fewer connections lie idle than should; None if there is nobody, or there is no room for one more.
+    fn lacks_idle(&self, now: Instant) -> Option<Visitor> {
+        let shelf = self.shelf();
+        let least = shelf.door.min_idle_connections as usize;
+        let idle_timeout = u128::from(shelf.door.connection_idle_timeout.micros());
+        if least == 0 || shelf.closed || shelf.idle.len() >= shelf.may_lie_idle(self.in_use()) {
+            return None;
+        }
+        let lacks = |visitor: &&Visitor| {
+            let identity = identity(&shelf.endpoint, &visitor.user, &visitor.database).ok();
+            let idle = identity.map(|who| shelf.idle.iter().filter(|idle| idle.is_of(&who)).count());
+            (now - visitor.last).as_micros() < idle_timeout && idle.is_some_and(|idle| idle < least)
+        };
+        shelf.visitors.iter().find(lacks).cloned()
+    }
+
+    /// True once nothing is lent any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shelf().closed
+    }
+
+    fn in_use(&self) -> usize {
+        self.in_use.load(Ordering::Relaxed)
+    }
+
     fn lend(self: &Arc<Pool>, loan: Idle) -> Lease {
+        self.in_use.fetch_add(1, Ordering::Relaxed);
         Lease { pool: Arc::clone(self), loan: Some(loan) }
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf {
+    /// How many may lie idle while so many are in use.
+    fn may_lie_idle(&self, in_use: usize) -> usize {
+        self.door.max_idle_connections.map_or(self.slots.saturating_sub(in_use), |most| most as usize)
+    }
+
+    fn note_visitor(&mut self, user: &str, database: &str, last: Instant) {
+        if self.door.min_idle_connections == 0 {
+            return;
+        }
+        let is_it = |visitor: &Visitor| visitor.user == user && visitor.database == database;
+        match self.visitors.iter_mut().find(|visitor| is_it(visitor)) {
+            Some(visitor) => visitor.last = visitor.last.max(last),
+            None => {
+                if self.visitors.len() >= VISITORS {
+                    let longest_ago = self.visitors.iter().enumerate().min_by_key(|(_, visitor)| visitor.last);
+                    longest_ago.map(|(at, _)| at).map(|at| self.visitors.swap_remove(at));
+                }
+                self.visitors.push(Visitor { user: user.to_owned(), database: database.to_owned(), last });
+            }
+        }
+    }
+}
+
+impl Idle {
+    fn is_of(&self, who: &Identity<'_>) -> bool {
+        self.user == who.user && self.database == who.database
     }
 }
 
@@ -201,14 +337,22 @@ impl Lease {
         }
         loan.connection.reused = true;
         loan.connection.input.shrink(16 << 10);
+        loan.since = Instant::now();
         let mut shelf = self.pool.shelf();
-        if shelf.closed || shelf.door.max_idle_connections == 0 {
+        let most = shelf.may_lie_idle(self.pool.in_use() - 1);
+        if shelf.closed || most == 0 {
             return;
         }
-        if shelf.idle.len() >= shelf.door.max_idle_connections as usize {
+        if shelf.idle.len() >= most {
             shelf.idle.remove(0);
         }
         shelf.idle.push(loan);
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.pool.in_use.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -4,7 +4,8 @@ use std::io::{self, BufRead};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
+use rustix::net::sockopt::socket_recv_buffer_size;
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -108,6 +109,20 @@ impl Socket {
         let Socket::Tls(stream) = self else { return None };
         let (_, session) = stream.get_ref();
         end_point::of(session.peer_certificates()?.first()?)
+    }
+
+    /// True if the other end has sent so much that has not been read that it may stand still: a quarter of what the system
+    /// would hold here, since what it holds is counted with its wrapping.
+    pub fn is_far_ahead(&self) -> bool {
+        let (unread, holds) = match self {
+            Socket::Tcp(stream) => (ioctl_fionread(stream), socket_recv_buffer_size(stream)),
+            Socket::Unix(stream) => (ioctl_fionread(stream), socket_recv_buffer_size(stream)),
+            Socket::Tls(stream) => {
+                let stream = stream.get_ref().0;
+                (ioctl_fionread(stream), socket_recv_buffer_size(stream))
+            }
+        };
+        matches!((unread, holds), (Ok(unread), Ok(holds)) if unread >= holds as u64 / 4)
     }
 
     /// True if the other end has sent nothing and has not hung up. The system is asked, not the runtime, which may not

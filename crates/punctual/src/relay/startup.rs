@@ -1,6 +1,7 @@
 //! How a connection to a cluster begins: start-up message, proof of identity, what the cluster says of itself.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256};
@@ -220,6 +221,7 @@ impl Start<'_> {
             carried: Carried::default(),
             reused: false,
             tainted: false,
+            opened: Instant::now(),
         })
     }
 }

@@ -88,6 +88,7 @@ impl Driver {
                     price,
                     killable: false,
                     offer: None,
+                    writer: false,
                 }));
             }
             Knob::Lose(cluster) => {
@@ -152,7 +153,9 @@ impl Driver {
                     let trouble = Some("Cluster x: as the test wants.".into());
                     self.order(query, Order::Refuse { query, because, trouble });
                 }
-                Command::Cancel { query, .. } => self.order(query, Order::Cancel { query }),
+                Command::Cancel { query, ran_for, .. } => {
+                    self.order(query, Order::Cancel { query, patience: Duration::from_millis(50), ran_for });
+                }
                 Command::Abandon { query, because } => self.order(query, Order::Abandon { query, because }),
                 Command::Recall { query, .. } => self.order(query, Order::Recall { query }),
                 Command::EndPin { session, because } => {
@@ -162,7 +165,7 @@ impl Driver {
                 }
                 Command::Start { cluster, generation, spec } => {
                     let endpoint = self.endpoints.get(&spec.name).cloned().unwrap_or_else(|| self.usual.clone());
-                    let pool = Pool::new(cluster, generation, spec.name, endpoint, self.door.clone());
+                    let pool = Pool::new(cluster, generation, spec.name, endpoint, (self.door.clone(), spec.slots));
                     self.pools.insert(cluster, Arc::new(pool));
                     self.handle(Event::ClusterReady { cluster, generation });
                 }

@@ -10,7 +10,7 @@ use crate::workload::{Mix, Pattern, Size, generate};
 
 fn spec(name: &str, units: u32) -> Spec {
     let price = Price::default();
-    Spec { name: name.into(), units: Units(units), slots: 8, price, killable: true, offer: None }
+    Spec { name: name.into(), units: Units(units), slots: 8, price, killable: true, offer: None, writer: false }
 }
 
 fn rehearsal(routing: Routing) -> Rehearsal {

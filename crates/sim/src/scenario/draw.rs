@@ -146,7 +146,15 @@ fn scaling(dice: &mut Dice) -> Scaling {
 fn offer(dice: &mut Dice, units: u32) -> Spec {
     let name = format!("spare{units}");
     let (slots, price) = (dice.one_of(&[1, 2, 4, 8]), Price { per_unit_hour: 3.6, minimum: dice.delay(60.0) });
-    Spec { offer: Some(name.clone()), name, units: Units(units), slots, price, killable: dice.sometimes(0.7) }
+    Spec {
+        offer: Some(name.clone()),
+        name,
+        units: Units(units),
+        slots,
+        price,
+        killable: dice.sometimes(0.7),
+        writer: false,
+    }
 }
 
 /// Some clusters of the script may be stopped, other rules scale in another way, there are models to study by, and operators
@@ -244,6 +252,7 @@ fn script(dice: &mut Dice, horizon: Span, policy: &Policy) -> Vec<(Time, Event)>
             price: Price { per_unit_hour: 3.6, minimum: dice.delay(60.0) },
             killable: dice.sometimes(0.7),
             offer: None,
+            writer: false,
         };
         script.push((at, Event::ClusterWanted(spec)));
     }

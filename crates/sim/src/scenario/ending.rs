@@ -27,7 +27,7 @@ impl Watch {
         check_fields(&seen, ended, now)?;
         let session = seen.query.session;
         let pinned = !abandoned
-            && matches!(event, Event::Finished { query, pinned: true, outcome } if *query == id && *outcome != Outcome::Lost);
+            && matches!(event, Event::Finished { query, pinned: true, outcome, .. } if *query == id && *outcome != Outcome::Lost);
         if let Some(Runs { cluster, seat }) = seen.runs {
             self.stopped_running(id, cluster, now);
             if pinned && !seen.orphan {

@@ -234,7 +234,7 @@ impl Watch {
         self.freed = Freed::default();
         match event {
             Event::Arrived(query) => self.hear_arrived(query, now),
-            Event::Bounced { query, cluster } => self.hear_bounced(*query, *cluster, now),
+            Event::Bounced { query, cluster, .. } => self.hear_bounced(*query, *cluster, now),
             Event::Cancel { query } => {
                 if let Some(seen) = self.queries.get_mut(query) {
                     seen.taken_back = true;

@@ -90,7 +90,7 @@ impl World {
 
     /// Something is about to reach the dispatcher: with the end of a query its session is free to go on.
     pub(super) fn hand_over(&mut self, event: &Event, now: Time) {
-        let Event::Finished { query, outcome, pinned } = event else { return };
+        let Event::Finished { query, outcome, pinned, .. } = event else { return };
         let Some(sent) = self.sent.remove(query) else { return };
         let Some(client) = self.clients.get_mut(&sent.session) else { return };
         if client.query != Some(*query) {

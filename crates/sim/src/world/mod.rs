@@ -167,7 +167,7 @@ impl World {
                 let delay = self.chance.up_to(self.conditions.connect);
                 self.soon(delay, now, Due::Reaches { query: *query, cluster: *cluster });
             }
-            Command::Cancel { query, cluster } => {
+            Command::Cancel { query, cluster, .. } => {
                 self.soon(self.conditions.cancel, now, Due::Stops { query: *query, cluster: *cluster });
             }
             Command::Recall { query, cluster } => {

@@ -88,7 +88,7 @@ impl World {
         let Some(site) = self.sites.remove(&cluster) else { return };
         for query in site.here {
             if self.sent.contains_key(&query) {
-                self.tell(Event::Finished { query, outcome: Outcome::Lost, pinned: false }, now);
+                self.tell(Event::Finished { query, outcome: Outcome::Lost, blocked: Span::ZERO, pinned: false }, now);
             }
         }
     }
@@ -104,7 +104,7 @@ impl World {
                 site.here.push(query);
                 self.changed(cluster);
             }
-            None => self.tell(Event::Bounced { query, cluster }, now),
+            None => self.tell(Event::Bounced { query, cluster, lost: false }, now),
         }
     }
 
@@ -155,14 +155,14 @@ impl World {
         if site.compute.leave(now, query) {
             site.here.retain(|other| *other != query);
             self.changed(cluster);
-            self.tell(Event::Bounced { query, cluster }, now);
+            self.tell(Event::Bounced { query, cluster, lost: false }, now);
         }
     }
 
     fn report_end(&mut self, query: QueryId, outcome: Outcome, now: Time) {
         if let Some(sent) = self.sent.get(&query) {
             let pinned = self.stays(sent.session);
-            self.tell(Event::Finished { query, outcome, pinned }, now);
+            self.tell(Event::Finished { query, outcome, blocked: Span::ZERO, pinned }, now);
         }
     }
 

@@ -236,6 +236,7 @@ impl Teller {
                     price: Price::default(),
                     killable: option("unkillable").is_none(),
                     offer: None,
+                    writer: false,
                 })
             }
             verb => self.cluster_event(subject, verb),
@@ -280,10 +281,17 @@ impl Teller {
         };
         let sqlstate = SqlState(*b"22012");
         match verb {
-            "finishes" => Event::Finished { query, outcome: Outcome::Finished { rows: 1, bytes: 8 }, pinned },
-            "fails" => Event::Finished { query, outcome: Outcome::Failed { sqlstate, rows: 0, bytes: 0 }, pinned },
-            "is lost" => Event::Finished { query, outcome: Outcome::Lost, pinned },
-            "bounces" => Event::Bounced { query, cluster: runs_on() },
+            "finishes" => {
+                Event::Finished { query, outcome: Outcome::Finished { rows: 1, bytes: 8 }, blocked: Span::ZERO, pinned }
+            }
+            "fails" => Event::Finished {
+                query,
+                outcome: Outcome::Failed { sqlstate, rows: 0, bytes: 0 },
+                blocked: Span::ZERO,
+                pinned,
+            },
+            "is lost" => Event::Finished { query, outcome: Outcome::Lost, blocked: Span::ZERO, pinned },
+            "bounces" => Event::Bounced { query, cluster: runs_on(), lost: false },
             "cancelled" => Event::Cancel { query },
             _ => panic!("a query does not do that: {verb}"),
         }
@@ -309,7 +317,7 @@ impl Teller {
             Command::Study { study } => format!("study {study}"),
             Command::Run { query, cluster } => format!("run {} on {}", self.query(*query), self.cluster(*cluster)),
             Command::Refuse { query, because } => format!("refuse {}: {because}", self.query(*query)),
-            Command::Cancel { query, cluster } => {
+            Command::Cancel { query, cluster, .. } => {
                 format!("cancel {} on {}", self.query(*query), self.cluster(*cluster))
             }
             Command::Recall { query, cluster } => {

@@ -79,7 +79,8 @@ impl Dispatcher {
             return;
         };
         let cluster = *cluster;
-        let then = self.terms(ticket.class).and_then(|terms| terms.cap.as_ref()).map(|cap| cap.then.clone());
+        let cap = self.terms(ticket.class).and_then(|terms| terms.cap.as_ref());
+        let (then, runtime) = (cap.map(|cap| cap.then.clone()), cap.map(|cap| cap.runtime));
         let named = |name: &str| class::find(&self.policy.classes, name).filter(|found| *found != class::CONTROL);
         match then {
             None => {}
@@ -87,7 +88,7 @@ impl Dispatcher {
                 if let Some(live) = self.live.get_mut(&id) {
                     live.admission.cut_short = true;
                 }
-                self.cancel(id, commands);
+                self.send_cancel(id, cluster, runtime, commands);
             }
             Some(Then::Cascade(name)) => {
                 if let Some(to) = named(&name) {

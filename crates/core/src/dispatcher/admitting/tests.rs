@@ -41,7 +41,8 @@ fn adopts(bench: &mut Bench, policy: Policy) -> Vec<Command> {
 
 fn one_more_cluster(bench: &mut Bench, id: u32) {
     let price = Price::default();
-    let spec = Spec { name: format!("b{id}"), units: Units(1), slots: 1, price, killable: true, offer: None };
+    let spec =
+        Spec { name: format!("b{id}"), units: Units(1), slots: 1, price, killable: true, offer: None, writer: false };
     bench.does(Event::ClusterWanted(spec));
     bench.does(Event::ClusterReady { cluster: ClusterId(id), generation: Generation(0) });
 }
@@ -51,7 +52,13 @@ fn recalls(number: u64, cluster: u32) -> Command {
 }
 
 fn cancels(number: u64, cluster: u32) -> Command {
-    Command::Cancel { query: QueryId(number), cluster: ClusterId(cluster) }
+    Command::Cancel { query: QueryId(number), cluster: ClusterId(cluster), ran_for: None }
+}
+
+/// It is told to stop since it has run for so many seconds, as long as it may.
+fn cuts_short(number: u64, cluster: u32, seconds: u64) -> Command {
+    let ran_for = Some(Span::from_secs(seconds));
+    Command::Cancel { query: QueryId(number), cluster: ClusterId(cluster), ran_for }
 }
 
 #[test]
@@ -87,7 +94,7 @@ fn each_query_of_a_transaction_may_run_for_as_long_as_its_class_allows() {
     bench.after(Span::from_secs(60));
     comes(&mut bench, Query { id: QueryId(2), ..of(HEAVY, 1) });
     assert_eq!(bench.after(Span::from_secs(9)).does(Event::Woke), []);
-    assert_eq!(bench.after(Span::from_secs(1)).does(Event::Woke), [cancels(2, 0)]);
+    assert_eq!(bench.after(Span::from_secs(1)).does(Event::Woke), [cuts_short(2, 0, 10)]);
 }
 
 #[test]
@@ -96,13 +103,13 @@ fn a_query_that_its_class_cuts_short_is_late_and_one_that_its_client_takes_back_
     let slo = Some(Span::from_secs(60));
     let failed = |number| {
         let outcome = Outcome::Failed { sqlstate: SqlState(*b"57014"), rows: 0, bytes: 0 };
-        Event::Finished { query: QueryId(number), outcome, pinned: false }
+        Event::Finished { query: QueryId(number), outcome, blocked: Span::ZERO, pinned: false }
     };
     comes(&mut bench, Query { slo, ..of(HEAVY, 1) });
     comes(&mut bench, Query { slo, ..of(HEAVY, 2) });
     assert_eq!(bench.does(Event::Cancel { query: QueryId(2) }), [cancels(2, 0)]);
     assert_eq!(ends_as(&bench.does(failed(2))), [(2, Status::Cancelled, None)]);
-    assert_eq!(bench.after(Span::from_secs(10)).does(Event::Woke), [cancels(1, 0)]);
+    assert_eq!(bench.after(Span::from_secs(10)).does(Event::Woke), [cuts_short(1, 0, 10)]);
     assert_eq!(ends_as(&bench.does(failed(1))), [(1, Status::Cancelled, Some(true))]);
 }
 
@@ -111,7 +118,7 @@ fn a_timer_that_fires_late_skips_no_cap() {
     let rules = policy(capped(10, Then::Cascade("slow".into())), capped(11, Then::Cancel));
     let mut bench = Bench::with_slots(1, rules);
     comes(&mut bench, of(HEAVY, 1));
-    assert_eq!(bench.after(Span::from_secs(12)).does(Event::Woke), [cancels(1, 0)]);
+    assert_eq!(bench.after(Span::from_secs(12)).does(Event::Woke), [cuts_short(1, 0, 11)]);
     // Two classes do not hand a query to each other for ever.
     let rules = policy(capped(10, Then::Cascade("slow".into())), capped(10, Then::Cascade("heavy".into())));
     let mut bench = Bench::with_slots(1, rules);
@@ -147,13 +154,13 @@ fn had_back(slow: Terms) -> Bench {
 fn what_is_had_back_waits_in_its_new_class_as_if_it_came_then() {
     let slow = Terms { queue_timeout: Some(Span::from_secs(5)), ..Terms::default() };
     let mut bench = had_back(slow.clone());
-    assert_eq!(bench.does(Event::Bounced { query: QueryId(1), cluster: ClusterId(0) }), []);
+    assert_eq!(bench.does(Event::Bounced { query: QueryId(1), cluster: ClusterId(0), lost: false }), []);
     assert_eq!(bench.after(Span::from_secs(4)).finishes(2, false).last(), Some(&runs(1, 1)));
     let ended = bench.finishes(1, false);
     assert!(matches!(&ended[0], Command::Record(ended) if ended.query.class == SLOW));
 
     let mut bench = had_back(slow);
-    bench.does(Event::Bounced { query: QueryId(1), cluster: ClusterId(0) });
+    bench.does(Event::Bounced { query: QueryId(1), cluster: ClusterId(0), lost: false });
     let woke = bench.after(Span::from_secs(5)).does(Event::Woke);
     let because = Refusal::WaitedTooLong { limit: Span::from_secs(5), lacked: WaitsFor::Cluster, lane: OPEN };
     assert_eq!(woke[0], Command::Refuse { query: QueryId(1), because });
@@ -167,7 +174,7 @@ fn nothing_is_had_back_that_has_nowhere_to_go() {
     let mut bench = Bench::with_slots(1, rules(9));
     one_more_cluster(&mut bench, 1);
     comes(&mut bench, of(HEAVY, 1));
-    let sent = bench.does(Event::Bounced { query: QueryId(1), cluster: ClusterId(0) });
+    let sent = bench.does(Event::Bounced { query: QueryId(1), cluster: ClusterId(0), lost: false });
     assert_eq!(sent, [runs(1, 1)]);
     assert_eq!(bench.after(Span::from_secs(10)).does(Event::Woke), []);
     assert_eq!(bench.dispatcher.counts.class(SLOW), 1);
@@ -206,7 +213,7 @@ fn rules_that_are_adopted_again_change_nothing() {
     // What runs may run for as long as other rules say, and is cut short if it has already.
     let shorter = Policy { classes: policy(capped(2, Then::Cancel), Terms::default()).classes, ..rules };
     adopts(bench.after(Span::from_secs(1)), shorter.clone());
-    assert_eq!(bench.after(Span::from_secs(1)).does(Event::Woke), [cancels(3, 0)]);
+    assert_eq!(bench.after(Span::from_secs(1)).does(Event::Woke), [cuts_short(3, 0, 2)]);
 }
 
 #[test]
@@ -289,7 +296,8 @@ fn the_time_that_one_has_waited_already_counts_towards_being_late() {
     let slo = Some(Span::from_secs(40));
     assert_eq!(comes(&mut bench, Query { slo, ..of(HEAVY, 3) }), [runs(3, 1)]);
     // At one in 25 s it would be early enough now, but not 20 s later.
-    let refused = bench.after(Span::from_secs(20)).does(Event::Bounced { query: QueryId(3), cluster: ClusterId(1) });
+    let refused =
+        bench.after(Span::from_secs(20)).does(Event::Bounced { query: QueryId(3), cluster: ClusterId(1), lost: false });
     let Command::Refuse { because: Refusal::TooLate { wait, slo, .. }, .. } = refused[0] else { panic!("{refused:?}") };
     assert!(wait > slo && wait < Span::from_secs(50), "{wait}");
 }
@@ -323,7 +331,7 @@ fn what_a_cluster_has_turned_away_stands_before_all_others() {
         bench.arrives(number);
     }
     // The first runs on neither: the third takes its place on the one that turned it away.
-    assert_eq!(bench.does(Event::Bounced { query: QueryId(1), cluster: ClusterId(0) }), [runs(3, 0)]);
+    assert_eq!(bench.does(Event::Bounced { query: QueryId(1), cluster: ClusterId(0), lost: false }), [runs(3, 0)]);
     let stands = bench.dispatcher.queued_all();
     assert_eq!([stands[&QueryId(1)].ahead, stands[&QueryId(4)].ahead], [0, 0]);
     assert_eq!(bench.dispatcher.queued(QueryId(1)).map(|queued| queued.ahead), Some(0));
@@ -336,7 +344,7 @@ fn only_what_finished_says_how_much_queries_of_a_class_take() {
     bench.does(Event::Cancel { query: QueryId(1) });
     let outcome = Outcome::Failed { sqlstate: SqlState(*b"57014"), rows: 0, bytes: 0 };
     let who = QueryId(1);
-    bench.after(Span::from_secs(4)).does(Event::Finished { query: who, outcome, pinned: false });
+    bench.after(Span::from_secs(4)).does(Event::Finished { query: who, outcome, blocked: Span::ZERO, pinned: false });
     assert_eq!(bench.dispatcher.accounts.usual(DEFAULT), LEAST);
     bench.arrives(2);
     bench.after(Span::from_secs(8)).finishes(2, false);

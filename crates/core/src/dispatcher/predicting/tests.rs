@@ -41,6 +41,7 @@ impl Bench {
                 price: Price::default(),
                 killable: true,
                 offer: None,
+                writer: false,
             };
             bench.does(Event::ClusterWanted(spec));
             bench.does(Event::ClusterReady { cluster: ClusterId(id), generation: Generation(0) });
@@ -93,7 +94,7 @@ impl Bench {
 
     pub(in crate::dispatcher) fn finishes(&mut self, number: u64) {
         let outcome = Outcome::Finished { rows: 1, bytes: 8 };
-        self.does(Event::Finished { query: QueryId(number), outcome, pinned: false });
+        self.does(Event::Finished { query: QueryId(number), outcome, blocked: Span::ZERO, pinned: false });
     }
 
     fn followed(&self) -> Vec<usize> {
@@ -139,7 +140,7 @@ fn the_model_follows_what_runs_where_it_runs() {
     let lost = Event::ClusterLost { cluster: ClusterId(1), generation: Generation(0), cause: LossCause::Exited };
     bench.does(lost);
     assert_eq!(bench.followed(), [first]);
-    bench.does(Event::Bounced { query: QueryId(2), cluster: on[0] });
+    bench.does(Event::Bounced { query: QueryId(2), cluster: on[0], lost: false });
     assert_eq!(bench.followed(), [first - usize::from(on[0].0 == 0)]);
 }
 

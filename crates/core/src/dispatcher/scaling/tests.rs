@@ -11,7 +11,7 @@ use crate::route::Routing;
 fn offer(units: u32) -> Spec {
     let price = Price { per_unit_hour: 1.0, minimum: Span::from_secs(60) };
     let name = format!("spare{units}");
-    Spec { offer: Some(name.clone()), name, units: Units(units), slots: 4, price, killable: true }
+    Spec { offer: Some(name.clone()), name, units: Units(units), slots: 4, price, killable: true, writer: false }
 }
 
 fn rules() -> Scaling {

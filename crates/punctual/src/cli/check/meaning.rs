@@ -153,7 +153,7 @@ fn cluster(cluster: &Cluster) -> ClusterMeaning {
             ClusterKind::Simulated(simulated) => simulated_as(simulated),
             ClusterKind::Exec(exec) => format!("started by `{}` within {}", exec.start.join(" "), exec.start_within),
             ClusterKind::Address(endpoint) => format!("Postgres at {}", endpoint.address),
-        },
+        } + if spec.writer { ", for what writes" } else { "" },
         size: spec.units.0,
         slots: spec.slots,
         usd_per_hour: spec.price.cost(spec.units, Span::from_secs(3_600)),

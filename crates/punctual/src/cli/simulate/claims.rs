@@ -59,7 +59,8 @@ impl Claims {
         }
         let user = row.user.as_deref().unwrap_or_default();
         let priority = row.priority_asked.or(statement.tag.priority);
-        let claim = Claim { user: UserId::of(user), priority, scan: self.scan(row, &statement) };
+        let (scan, writes) = (self.scan(row, &statement), statement.writes);
+        let claim = Claim { user: UserId::of(user), priority, scan, writes };
         (self.class(row, &statement), claim)
     }
 

@@ -172,7 +172,7 @@ const SLOTS_PER_UNIT: u32 = 4;
 /// A cluster that is not in any configuration.
 pub(super) fn cluster(name: &str, units: Units, price: Price) -> Spec {
     let slots = units.0.saturating_mul(SLOTS_PER_UNIT);
-    Spec { name: name.to_owned(), units, slots, price, killable: true, offer: None }
+    Spec { name: name.to_owned(), units, slots, price, killable: true, offer: None, writer: false }
 }
 
 #[cfg(test)]

@@ -105,11 +105,12 @@ pub(super) fn placements(history: &Path, only: &[Pattern]) -> Result<Vec<Ran>, S
         let is_control = row.class.as_deref() == Some("control");
         let unplaced = row.class.is_some() && row.cluster.is_none() && row.started.is_none();
         if !is_control && !unplaced {
+            let ended = row.done();
             ran.push(Ran {
                 cluster: row.cluster.unwrap_or_else(|| UNNAMED.into()),
                 units: row.cluster_size.unwrap_or(Units(1)),
                 started: row.started.unwrap_or(row.arrival),
-                ended: row.ended,
+                ended,
             });
         }
     }
@@ -150,7 +151,8 @@ pub(super) fn read(wanted: &Wanted<'_>, classes: Vec<Class>) -> Result<Trace, St
         if seen.len() > before {
             sizeless += u64::from(row.cluster_size.is_none());
             let (found, claim) = claims.of(&row);
-            let Row { query_id: id, cluster, arrival, ended, status, class, slo, .. } = row;
+            let ended = row.done();
+            let Row { query_id: id, cluster, arrival, status, class, slo, .. } = row;
             kept.push(Kept { id, cluster, arrival, ended, status, class, slo, found, claim });
         }
     }
@@ -323,7 +325,8 @@ mod tests {
             row.class = Some("bi".into());
             row.cluster = Some("a".into());
             seen.push(&row);
-            let Row { query_id: id, cluster, arrival, ended, status, class, slo, .. } = row;
+            let ended = row.done();
+            let Row { query_id: id, cluster, arrival, status, class, slo, .. } = row;
             let (found, claim) = (None, Claim::default());
             kept.push(Kept { id, cluster, arrival, ended, status, class, slo, found, claim });
         }

@@ -104,8 +104,27 @@ pub(in crate::config) static GATEWAY: Table = Table {
         key(
             "max_idle_connections",
             Count { least: 0, most: 100_000 },
-            Is("16"),
+            Said("as many as make up its slots with those in use"),
             "Connections to one cluster that may lie idle.",
+        ),
+        key(
+            "min_idle_connections",
+            Count { least: 0, most: 100_000 },
+            Is("0"),
+            "Connections to each ready cluster that are opened before they are needed, for each user and database that came within \
+             `connection_idle_timeout`, to whatever cluster.",
+        ),
+        key(
+            "connection_idle_timeout",
+            Duration { least: SECOND, most: DAY },
+            Is("\"10m\""),
+            "How long a connection to a cluster may lie idle before it is closed.",
+        ),
+        key(
+            "connection_lifetime",
+            Duration { least: SECOND, most: DAY },
+            Is("\"1h\""),
+            "How old a connection to a cluster may be when it is given back; up to a tenth less, so that not all end at once.",
         ),
         key(
             "connect_within",

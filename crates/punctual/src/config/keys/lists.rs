@@ -315,6 +315,13 @@ pub(in crate::config) static CLUSTER: Table = Table {
             "Queries that may run there at once.",
         ),
         key(
+            "role",
+            Choice(&["any", "writer"]),
+            Is("\"any\""),
+            "`writer`: what may change something (INSERT, DDL, COPY, transactions that are not `READ ONLY`, `SELECT … FOR UPDATE`) runs on clusters \
+             that are marked so, and nowhere else; SELECTs run anywhere. Where none is, everything runs anywhere.",
+        ),
+        key(
             "price_per_unit_hour",
             Number { least: 0.0, most: 1e6 },
             Is("0.375"),

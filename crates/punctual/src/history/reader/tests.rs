@@ -190,7 +190,7 @@ fn what_is_no_history_is_named() {
             "empty is neither a log of history nor a Parquet file; punctual import makes a history of other logs",
         ),
         ("cut.parquet", b"PAR1 and then nothing", "cut.parquet: "),
-        ("new.log", b"PNCTHIST\x09\0\0\0", "new.log has format version 9; this build reads versions up to 2"),
+        ("new.log", b"PNCTHIST\x09\0\0\0", "new.log has format version 9; this build reads versions up to 3"),
     ] {
         let path = dir.path().join(name);
         fs::write(&path, bytes).unwrap();

@@ -78,15 +78,26 @@ fn a_disk_that_has_room_again_is_said_once_with_what_was_lost_meanwhile() {
     assert!(said.contains("lost=7") && said.lines().count() == 1, "{said}");
 }
 
-/// The log of an hour as version 1 wrote it, with one row.
-fn log_of_version_1() -> Vec<u8> {
+/// A row as version 1 wrote it.
+fn row_of_version_1() -> Vec<u8> {
     let hex = "01078092f40101a09ffa01c096b1020104626c75650108010764656661756c74000103616461010473686f7001026269cdd70200010a73656c\
                65637420312f30000180897a00000001010132323031320105013c";
-    let payload: Vec<u8> =
-        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}
+
+/// The log of an hour as version 1 wrote it, with one row.
+fn log_of_version_1() -> Vec<u8> {
     let mut log = frame::Format { version: 1, ..log::FORMAT }.header().to_vec();
-    assert!(frame::append(&mut log, &payload));
+    assert!(frame::append(&mut log, &row_of_version_1()));
     log
+}
+
+#[test]
+fn what_a_version_did_not_have_is_not_known() {
+    let one = log::row_of(1, &row_of_version_1()).unwrap();
+    assert_eq!((one.priority, one.priority_asked, one.blocked), (None, None, None));
+    let two = log::row_of(2, &[row_of_version_1(), vec![1, 3, 1, 6, 0]].concat()).unwrap();
+    assert_eq!(two, Row { priority: Some(-2), priority_asked: Some(3), ..one });
 }
 
 #[test]

@@ -32,8 +32,15 @@ pub(in crate::journal) fn play(writer: &mut Writer, queries: u64, policy: Policy
     let policy = Policy { routing: Routing::P2c, ..policy };
     let mut play = Play { dispatcher: Dispatcher::new(7, policy), now: 1_000, next: 0, events: 0, commands: 0 };
     for name in ["blue", "green"] {
-        let spec =
-            Spec { name: name.into(), units: Units(2), slots: 4, price: Price::default(), killable: true, offer: None };
+        let spec = Spec {
+            name: name.into(),
+            units: Units(2),
+            slots: 4,
+            price: Price::default(),
+            killable: true,
+            offer: None,
+            writer: false,
+        };
         for command in play.happens(writer, Event::ClusterWanted(spec)) {
             if let Command::Start { cluster, generation, .. } = command {
                 play.happens(writer, Event::ClusterReady { cluster, generation });
@@ -62,7 +69,10 @@ impl Play {
             self.happens(writer, Event::Arrived(query));
             if number >= 3 {
                 let outcome = Outcome::Finished { rows: number, bytes: 8 * number };
-                self.happens(writer, Event::Finished { query: QueryId(number - 3), outcome, pinned: false });
+                self.happens(
+                    writer,
+                    Event::Finished { query: QueryId(number - 3), outcome, blocked: Span::ZERO, pinned: false },
+                );
             }
         }
     }
@@ -309,8 +319,8 @@ fn what_is_no_journal_is_named() {
     for (name, bytes, why) in [
         ("a.txt", b"hello".as_slice(), "a.txt is no segment of a journal"),
         ("empty", b"", "empty: it ends before its header and checkpoint do"),
-        ("new", b"PNCTJRNL\x09\0\0\0", "new has format version 9; this build reads version 2"),
-        ("bare", b"PNCTJRNL\x02\0\0\0", "bare: it ends before its header and checkpoint do"),
+        ("new", b"PNCTJRNL\x09\0\0\0", "new has format version 9; this build reads version 3"),
+        ("bare", b"PNCTJRNL\x03\0\0\0", "bare: it ends before its header and checkpoint do"),
     ] {
         let file = dir.path().join(name);
         fs::write(&file, bytes).unwrap();

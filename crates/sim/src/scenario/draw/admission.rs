@@ -23,7 +23,7 @@ pub(super) fn claims(dice: &mut Dice, mix: &mut Mix) {
     }
     for share in &mut mix.shares {
         let priority = some(dice, 0.5, |dice| dice.one_of(&[-7, -1, 0, 2, 9]));
-        share.claim = Claim { user: UserId(dice.0.below(3)), priority, scan: some(dice, 0.6, scan) };
+        share.claim = Claim { user: UserId(dice.0.below(3)), priority, scan: some(dice, 0.6, scan), writes: false };
         share.users = dice.one_of(&[1, 1, 2, 5]);
     }
 }

@@ -1,0 +1,27 @@
+//! Looking after the connections of a pool that nobody uses: closing what is old, opening what will be needed.
+//!
+//! Both are done aside, so that no query waits for them. What could not be opened is tried again at the next look, not before: a
+//! cluster that is in trouble is not asked more often for that.
+
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+use super::pool::Pool;
+
+/// How often a pool is looked at.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Looks after a pool until it is closed or nobody has it any more.
+pub async fn tend(pool: Weak<Pool>) {
+    loop {
+        match pool.upgrade().filter(|pool| !pool.is_closed()) {
+            None => return,
+            Some(pool) => {
+                let now = Instant::now();
+                pool.close_old(now);
+                pool.open_ahead(now).await;
+            }
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
