@@ -298,6 +298,12 @@ fn plan(query: &Query) -> Result<Planned, Failure> {
     if query.text.to_ascii_lowercase().contains("punctual_engine.activity") {
         return Ok(Planned::Activity);
     }
+    // Two columns of whatever else would be taken for an answer, by psql for one.
+    let read = punctual_core::statement::Statement::read(&query.text);
+    if read.control && !read.tables.is_empty() {
+        let message = "a simulated cluster has no catalogue: it only sleeps as long as a cluster would work";
+        return Err(Failure::new(SqlState::FeatureNotSupported, message));
+    }
     let asks_nothing = match query.statement.as_ref() {
         Statement::Query(body) => match body.body.as_ref() {
             SetExpr::Select(select) => body.with.is_none() && select.from.is_empty(),
@@ -401,6 +407,14 @@ mod tests {
         assert_eq!(planned("/* punctual: work=1s */ select 1"), Ok(Planned::Work(Span::from_secs(1))));
         assert_eq!(planned("select * from punctual_engine.activity"), Ok(Planned::Activity));
         assert_eq!(planned("/* punctual: work=long */ select 1"), Err("22023"));
+    }
+
+    #[test]
+    fn there_is_no_catalogue_to_ask() {
+        for sql in ["select relname from pg_catalog.pg_class", "select * from information_schema.tables"] {
+            assert_eq!(planned(sql), Err("0A000"), "{sql}");
+        }
+        assert_eq!(planned("select * from pg_class c join orders o on true"), Ok(Planned::Work(DEFAULT_WORK)));
     }
 
     #[test]

@@ -73,6 +73,8 @@ struct Way {
     copy_rest: usize,
     /// Until when a client that does not take its rows may keep the cluster from stopping what was cancelled.
     patience: Option<Instant>,
+    /// It has run for as long as its class allows, which is this.
+    cut_short: Option<Span>,
 }
 
 impl Way {
@@ -104,6 +106,7 @@ impl Session {
             harmless: work.is_harmless(),
             copy_rest: 0,
             patience: None,
+            cut_short: None,
         };
         match work {
             Work::Simple { frame, .. } => {
@@ -163,6 +166,7 @@ impl Session {
             harmless: false,
             copy_rest: 0,
             patience: None,
+            cut_short: None,
         };
         let mut attempt = self.relay(id, lease, way).await;
         if !matches!(attempt.ended, Ended::Ready { .. }) {
@@ -197,7 +201,9 @@ impl Session {
                     Ok(happening) => happening,
                     Err(_) if self.client.blocked.is_stalled() => {
                         finish_frame(lease, &mut way, self.rules.door.connect_within).await;
-                        return way.ends(Ended::Refused(Problem::unread(lease.pool().name())));
+                        let unread = || Problem::unread(lease.pool().name());
+                        let problem = way.cut_short.map_or_else(unread, Problem::cut_short);
+                        return way.ends(Ended::Refused(problem));
                     }
                     Err(_) => {
                         *patience = None;
@@ -226,6 +232,7 @@ impl Session {
                 Happening::Order(Order::Cancel { query, patience, ran_for }) if Some(query) == id => {
                     self.cancel(lease);
                     if let Some(limit) = ran_for {
+                        way.cut_short = Some(limit);
                         let stopped = way.replies.stopped.get_or_insert_default();
                         say::problem(stopped, say::Severity::Error, &Problem::cut_short(limit));
                     }
