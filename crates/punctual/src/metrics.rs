@@ -38,6 +38,9 @@ pub struct Metrics {
     violated: ByClass,
     rows: Counter,
     bytes: Counter,
+    blocked: Counter<f64, AtomicU64>,
+    retried: Counter,
+    clusters: ByClass,
     decisions: Histogram,
     trainings: ByClass,
     plans: ByClass,
@@ -68,7 +71,7 @@ impl Metrics {
             latency: kept(
                 add,
                 "query_latency_seconds",
-                "Time from a query's arrival to its end, waiting included, by class",
+                "Time from a query's arrival to its end, its wait for a cluster included and for its client not, by class",
                 // 1 ms, doubling, to 9 hours: an SLO lies within a factor of two of a bound.
                 Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 26))),
             ),
@@ -81,6 +84,24 @@ impl Metrics {
             violated: kept(add, "slo_violations", "Those of them that missed it, by class", Family::default()),
             rows: kept(add, "result_rows", "Rows sent to clients", Counter::default()),
             bytes: kept(add, "result_bytes", "Bytes of results sent to clients", Counter::default()),
+            blocked: kept(
+                add,
+                "blocked_seconds",
+                "Time for which results waited for clients to take them, which is no part of latencies",
+                Counter::default(),
+            ),
+            retried: kept(
+                add,
+                "queries_retried",
+                "Queries that were lost with their cluster and tried on another",
+                Counter::default(),
+            ),
+            clusters: kept(
+                add,
+                "cluster_events",
+                "What happened to clusters: started, ready, stopped, lost (starts that failed included)",
+                Family::default(),
+            ),
             decisions: kept(
                 add,
                 "decision_seconds",
@@ -124,6 +145,17 @@ impl Metrics {
         }
         self.rows.inc_by(ended.rows);
         self.bytes.inc_by(ended.bytes);
+        self.blocked.inc_by(ended.blocked.secs_f64());
+    }
+
+    /// A query was lost and is tried on another cluster.
+    pub fn retried(&self) {
+        self.retried.inc();
+    }
+
+    /// Something happened to a cluster: `started`, `ready`, `stopped`, `lost`.
+    pub fn cluster(&self, event: &str) {
+        self.clusters.get_or_create(&[("event", event.to_owned())]).inc();
     }
 
     /// A query's plan was asked for: `had`, `failed`.
@@ -430,7 +462,11 @@ mod tests {
         metrics.ended(&ended(Status::Finished, 3, Some(false)), "etl");
         metrics.ended(&ended(Status::Finished, 5, Some(true)), "etl");
         metrics.ended(&ended(Status::Cancelled, 9, None), "etl");
+        let slow = Ended { blocked: Span::from_secs(2), ..ended(Status::Finished, 7, None) };
+        metrics.ended(&slow, "etl");
         metrics.ended(&ended(Status::Refused, 0, Some(true)), "default");
+        metrics.retried();
+        metrics.cluster("lost");
         metrics.dropped_history(1);
         metrics.decision_took(Duration::from_micros(3));
         let text = metrics.text(None);
@@ -442,21 +478,25 @@ mod tests {
             "punctual_query_latency_seconds_count",
             "punctual_query_latency_seconds_sum",
             "punctual_history",
+            "punctual_blocked",
+            "punctual_cluster_events",
             "punctual_decision_seconds_count",
             "punctual_up",
         ];
         expect_test::expect![[r#"
+            punctual_blocked_seconds_total 2.0
+            punctual_cluster_events_total{event="lost"} 1
             punctual_decision_seconds_count 1
             punctual_history_dropped_total 1
             punctual_queries_total{class="default",status="refused"} 1
             punctual_queries_total{class="etl",status="cancelled"} 1
-            punctual_queries_total{class="etl",status="finished"} 2
+            punctual_queries_total{class="etl",status="finished"} 3
             punctual_query_latency_seconds_count{class="default"} 1
-            punctual_query_latency_seconds_count{class="etl"} 3
+            punctual_query_latency_seconds_count{class="etl"} 4
             punctual_query_latency_seconds_sum{class="default"} 0.0
-            punctual_query_latency_seconds_sum{class="etl"} 17.0
-            punctual_result_bytes_total 400
-            punctual_result_rows_total 12
+            punctual_query_latency_seconds_sum{class="etl"} 22.0
+            punctual_result_bytes_total 500
+            punctual_result_rows_total 15
             punctual_slo_queries_total{class="default"} 1
             punctual_slo_queries_total{class="etl"} 2
             punctual_slo_violations_total{class="default"} 1
@@ -530,6 +570,8 @@ mod tests {
         let metrics = Metrics::new();
         metrics.ended(&ended(Status::Finished, 3, Some(false)), "etl");
         metrics.trained("adopted");
+        metrics.logged_in("accepted");
+        metrics.cluster("started");
         metrics.explained("had");
         let mut snapshot = snapshot();
         let record =

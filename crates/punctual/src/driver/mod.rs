@@ -231,7 +231,12 @@ impl Driver {
                 self.queries.insert(query.id, (query.session, about));
                 self.take(Event::Arrived(query));
             }
-            Report::Happened(event) => self.take(event),
+            Report::Happened(event) => {
+                if let Event::Bounced { lost: true, .. } = event {
+                    self.records.metrics.retried();
+                }
+                self.take(event);
+            }
             Report::AnyCluster { wait: false, answer } => drop(answer.send(self.any_pool())),
             Report::AnyCluster { wait: true, answer } => {
                 self.asking.push(answer);
@@ -292,11 +297,13 @@ impl Driver {
                     old.close();
                 }
                 self.troubles.remove(&cluster);
+                self.records.metrics.cluster("ready");
                 self.take(Event::ClusterReady { cluster, generation });
             }
             Notice::NotYet(detail) => self.trouble(cluster, detail),
             Notice::Lost(cause, detail) => {
                 self.say_lost(cluster, cause, &detail);
+                self.records.metrics.cluster("lost");
                 self.drop_pool(cluster, generation);
                 self.trouble(cluster, format!("{cause}: {detail}"));
                 if self.recall_from(cluster, generation) {
@@ -318,6 +325,7 @@ impl Driver {
                 self.failures.over(cluster);
                 self.drop_pool(cluster, generation);
                 self.troubles.remove(&cluster);
+                self.records.metrics.cluster("stopped");
                 self.take(Event::ClusterStopped { cluster, generation });
             }
         }
@@ -464,6 +472,7 @@ impl Driver {
                     tracing::info!(%cluster, name = spec.name, "starting a cluster");
                 }
                 self.names.insert(cluster, spec.name.as_str().into());
+                self.records.metrics.cluster("started");
                 self.providers.start(cluster, generation, &spec);
             }
             Command::Stop { cluster, generation, force } => self.providers.stop(cluster, generation, force),
