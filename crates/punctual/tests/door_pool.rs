@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::postgres::Postgres;
-use punctual::relay::{ConnectError, Pool, probe, tend};
+use punctual::relay::{ConnectError, KnownTypes, Pool, probe, tend};
 use punctual::settings::{Address, Door, Endpoint, Login, Secret};
 use punctual_core::id::{ClusterId, Generation};
 use punctual_core::time::Span;
@@ -136,7 +136,7 @@ async fn as_many_lie_idle_as_make_up_the_slots_with_those_in_use() {
 async fn what_is_old_is_closed_and_what_will_be_needed_is_opened() {
     let old = pool(Door { connection_idle_timeout: Span::from_millis(1), ..Door::default() });
     old.lease("ann", "postgres").await.unwrap().give_back();
-    let tended = tokio::spawn(tend(Arc::downgrade(&old)));
+    let tended = tokio::spawn(tend(Arc::downgrade(&old), Arc::default()));
     while old.idle() > 0 {
         tokio::task::yield_now().await;
     }
@@ -149,10 +149,49 @@ async fn what_is_old_is_closed_and_what_will_be_needed_is_opened() {
     let other = pool(Door { min_idle_connections: 1, ..Door::default() });
     other.expect_visitors_of([&ahead]);
     for pool in [&ahead, &other] {
-        tokio::spawn(tend(Arc::downgrade(pool)));
+        tokio::spawn(tend(Arc::downgrade(pool), Arc::default()));
     }
     while (ahead.idle(), other.idle()) != (2, 1) {
         tokio::task::yield_now().await;
     }
     assert!(other.lease("ann", "postgres").await.unwrap().reused);
+}
+
+/// Runs statements on a database, one by one.
+async fn on(database: &str, statements: &[&str]) {
+    let mut config = tokio_postgres::Config::new();
+    config.host_path(Postgres::shared().dir()).user("postgres").dbname(database);
+    let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    for statement in statements {
+        client.batch_execute(statement).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn types_that_users_make_are_known_once_somebody_has_come() {
+    let (mood, size) = ("create type mood as enum ('good')", "create type size as enum ('large')");
+    on("postgres", &["create database one", "create database two"]).await;
+    on("one", &[mood, size, "create table t (m mood)"]).await;
+    on("two", &[size, mood]).await;
+    let known = Arc::new(KnownTypes::default());
+    // Two clusters, each with its own idea of what the clients' database is.
+    let clusters = ["one", "two"].map(|name| {
+        let usual = Postgres::shared().endpoint();
+        let login = Login { database: Some(name.into()), ..Login::default() };
+        let endpoint = Endpoint { login, ..usual };
+        Arc::new(Pool::new(ClusterId(0), Generation(1), name.into(), endpoint, (Door::default(), 4)))
+    });
+    for cluster in &clusters {
+        cluster.lease("ann", "shop").await.unwrap().give_back();
+        tokio::spawn(tend(Arc::downgrade(cluster), Arc::clone(&known)));
+    }
+    while known.clusters("shop") != ["one", "two"] {
+        tokio::task::yield_now().await;
+    }
+    let oid = |cluster: &str, name: &str| known.oid(cluster, "shop", name);
+    for name in ["public.mood", "public.size"] {
+        assert!(oid("one", name).is_some() && oid("one", name) != oid("two", name), "{name}: {known:?}");
+    }
+    assert_eq!(oid("one", "public.t"), None, "a table's rows");
 }

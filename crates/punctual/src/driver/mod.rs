@@ -40,7 +40,7 @@ use crate::link::{About, Explained, NoneReady, Order, Report, Snapshot};
 use crate::metrics::Metrics;
 use crate::model::file::Opened;
 use crate::provider::{self, Notice, Providers};
-use crate::relay::{Pool, tend};
+use crate::relay::{KnownTypes, Pool, tend};
 use crate::settings::Settings;
 
 /// Reports taken in at once before commands are looked at again.
@@ -72,6 +72,7 @@ pub struct Driver {
     mailboxes: BTreeMap<SessionId, mpsc::Sender<Order>>,
     queries: HashMap<QueryId, (SessionId, About)>,
     pools: BTreeMap<ClusterId, Arc<Pool>>,
+    types: Arc<KnownTypes>,
     /// Those who want any cluster while none is ready.
     asking: Vec<oneshot::Sender<Result<Arc<Pool>, NoneReady>>>,
     /// What keeps clusters from being ready, as their providers said last.
@@ -153,6 +154,7 @@ impl Driver {
             mailboxes: BTreeMap::new(),
             queries: HashMap::new(),
             pools: BTreeMap::new(),
+            types: Arc::default(),
             asking: Vec::new(),
             troubles: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -292,7 +294,7 @@ impl Driver {
                 let bounds = (self.settings.door.clone(), self.settings.slots_of(&name));
                 let pool = Arc::new(Pool::new(cluster, generation, name, endpoint, bounds));
                 pool.expect_visitors_of(self.pools.values());
-                tokio::spawn(tend(Arc::downgrade(&pool)));
+                tokio::spawn(tend(Arc::downgrade(&pool), Arc::clone(&self.types)));
                 if let Some(old) = self.pools.insert(cluster, pool) {
                     old.close();
                 }
@@ -388,6 +390,7 @@ impl Driver {
             && let Some(pool) = self.pools.remove(&cluster)
         {
             pool.close();
+            self.types.keep(|name| self.pools.values().any(|pool| pool.name() == name));
         }
     }
 

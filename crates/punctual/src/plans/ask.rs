@@ -5,7 +5,6 @@
 //! statement and no more.
 
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,8 @@ use super::read::read;
 use super::{Plans, Wish};
 use crate::link::Link;
 use crate::metrics::Metrics;
-use crate::relay::{CancelKey, ConnectError, Connection, cancel, frames, sqlstate};
+use crate::relay::asking::{AskError, ask};
+use crate::relay::{CancelKey, ConnectError, Connection, cancel, frames};
 
 /// The longest that a plan is waited for.
 pub const WITHIN: Span = Span::from_secs(2);
@@ -50,10 +50,8 @@ enum NoPlan {
     NoCluster,
     /// No connection could be had.
     Connect(ConnectError),
-    /// The cluster hung up.
-    Lost(io::Error),
-    /// The cluster answers with an error.
-    Said(SqlState, String),
+    /// The cluster did not answer the question.
+    Unanswered(AskError),
     /// Its answer is no plan that can be read.
     Unreadable,
     /// It took too long.
@@ -65,8 +63,7 @@ impl fmt::Display for NoPlan {
         match self {
             NoPlan::NoCluster => write!(f, "no cluster is ready"),
             NoPlan::Connect(cause) => write!(f, "{cause}"),
-            NoPlan::Lost(cause) => write!(f, "the connection was lost: {cause}"),
-            NoPlan::Said(sqlstate, message) => write!(f, "the cluster said: {message} ({})", sqlstate.code()),
+            NoPlan::Unanswered(cause) => write!(f, "{cause}"),
             NoPlan::Unreadable => write!(f, "the answer to EXPLAIN is no plan that can be read"),
             NoPlan::TooLong => write!(f, "EXPLAIN took too long"),
         }
@@ -76,7 +73,7 @@ impl fmt::Display for NoPlan {
 impl NoPlan {
     /// True if it says nothing of the query.
     fn is_of_the_cluster(&self) -> bool {
-        matches!(self, NoPlan::NoCluster | NoPlan::Connect(_) | NoPlan::Lost(_))
+        matches!(self, NoPlan::NoCluster | NoPlan::Connect(_) | NoPlan::Unanswered(AskError::Lost(_)))
     }
 }
 
@@ -137,80 +134,14 @@ impl Asker {
 
 /// What the cluster plans for the text.
 async fn explain(connection: &mut Connection, text: &str) -> Result<Plan, NoPlan> {
-    let plain = match rows(connection, &format!("EXPLAIN (FORMAT JSON) {text}")).await {
+    let plain = match ask(connection, &format!("EXPLAIN (FORMAT JSON) {text}"), LONGEST_PLAN).await {
         Ok(answer) => match read(&answer) {
             Some(plan) => return Ok(plan),
             None => "EXPLAIN (COSTS)",
         },
-        Err(NoPlan::Said(SqlState([b'4', b'2', b'6', b'0', b'1']), _)) => "EXPLAIN",
-        Err(other) => return Err(other),
+        Err(AskError::Said(SqlState([b'4', b'2', b'6', b'0', b'1']), _)) => "EXPLAIN",
+        Err(other) => return Err(NoPlan::Unanswered(other)),
     };
-    read(&rows(connection, &format!("{plain} {text}")).await?).ok_or(NoPlan::Unreadable)
-}
-
-/// The last column of all rows that the statement returns, a line each.
-async fn rows(connection: &mut Connection, statement: &str) -> Result<String, NoPlan> {
-    let mut out = Vec::with_capacity(statement.len() + 64);
-    frames::parse(&mut out, "", statement, &[0, 0]);
-    // No parameters, all results as text; of all rows.
-    frames::frame(&mut out, b'B', |out| out.extend_from_slice(&[0; 8]));
-    frames::frame(&mut out, b'E', |out| out.extend_from_slice(&[0; 5]));
-    out.extend_from_slice(&frames::SYNC);
-    connection.socket.write_all(&out).await.map_err(NoPlan::Lost)?;
-    let (mut answer, mut said) = (String::new(), None);
-    loop {
-        let (tag, body) = next(connection).await?;
-        match tag {
-            b'Z' => break,
-            b'E' => {
-                let fields = frames::error_fields(&body);
-                said = Some((sqlstate(fields.code), String::from_utf8_lossy(fields.message).into_owned()));
-            }
-            b'D' => {
-                answer.push_str(&last_column(&body));
-                answer.push('\n');
-            }
-            _ => {}
-        }
-        if answer.len() > LONGEST_PLAN {
-            return Err(NoPlan::Unreadable);
-        }
-    }
-    match said {
-        Some((sqlstate, message)) => Err(NoPlan::Said(sqlstate, message)),
-        None => Ok(answer),
-    }
-}
-
-/// The next frame.
-async fn next(connection: &mut Connection) -> Result<(u8, Vec<u8>), NoPlan> {
-    loop {
-        let header = frames::header(connection.input.filled()).map_err(|_| NoPlan::Unreadable)?;
-        if let Some(frames::Header { tag, len }) = header {
-            if len > LONGEST_PLAN {
-                return Err(NoPlan::Unreadable);
-            }
-            if connection.input.len() >= len {
-                let frame = connection.input.take(len);
-                return Ok((tag, frame[frames::HEADER..].to_vec()));
-            }
-        }
-        match connection.socket.fill(&mut connection.input).await {
-            Ok(0) => return Err(NoPlan::Lost(io::ErrorKind::UnexpectedEof.into())),
-            Ok(_) => {}
-            Err(cause) => return Err(NoPlan::Lost(cause)),
-        }
-    }
-}
-
-/// The text of a row's last column; empty if there is none.
-fn last_column(body: &[u8]) -> String {
-    let mut rest = body.get(2..).unwrap_or(&[]);
-    let mut last: &[u8] = &[];
-    while let Some((length, after)) = rest.split_first_chunk::<4>() {
-        let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(0);
-        let Some((value, after)) = after.split_at_checked(length) else { break };
-        (last, rest) = (value, after);
-    }
-    String::from_utf8_lossy(last).into_owned()
+    let answer = ask(connection, &format!("{plain} {text}"), LONGEST_PLAN).await.map_err(NoPlan::Unanswered)?;
+    read(&answer).ok_or(NoPlan::Unreadable)
 }

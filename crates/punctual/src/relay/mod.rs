@@ -10,6 +10,7 @@
 //! is whole frames that nobody decodes. One whose state is not known is closed, never used again: that is how a client
 //! never sees another query's rows.
 
+pub(crate) mod asking;
 pub mod buffer;
 pub mod carried;
 mod connection;
@@ -19,6 +20,7 @@ mod pool;
 mod socket;
 mod startup;
 mod tending;
+mod types;
 
 pub use connection::{CancelKey, Connection, ServerFacts, cancel};
 pub use error::{AuthenticationError, ConnectError, Garbled, ServerError};
@@ -27,3 +29,4 @@ pub use socket::Socket;
 pub use startup::probe;
 pub(crate) use startup::{CANCEL_REQUEST, PROTOCOL, sqlstate};
 pub use tending::tend;
+pub use types::KnownTypes;

@@ -16,6 +16,7 @@ use super::carried::Variables;
 use super::connection::{Connection, ServerFacts};
 use super::error::ConnectError;
 use super::startup::connect;
+use super::types::KnownTypes;
 use crate::settings::{Door, Endpoint, Identity, Login};
 
 /// One that lay idle for longer is asked whether it is well before it is used again.
@@ -244,6 +245,17 @@ impl Pool {
         }
     }
 
+    /// Has the cluster's types compared with those of others, as the first who came; false if nobody has.
+    pub(super) async fn compare_types(self: &Arc<Pool>, types: &KnownTypes) -> bool {
+        let first = self.shelf().visitors.first().cloned();
+        let Some(Visitor { user, database, .. }) = first else { return false };
+        // One that cannot be had is told of to those whose queries want it.
+        if let Ok(mut lease) = self.lease_new(&user, &database).await {
+            types.compare(&self.name, &database, &mut lease).await;
+        }
+        true
+    }
+
     /// Someone for whom fewer connections lie idle than should; None if there is nobody, or there is no room for one more.
     fn lacks_idle(&self, now: Instant) -> Option<Visitor> {
         let shelf = self.shelf();
@@ -286,7 +298,8 @@ impl Shelf {
     }
 
     fn note_visitor(&mut self, user: &str, database: &str, last: Instant) {
-        if self.door.min_idle_connections == 0 {
+        // Nothing is opened ahead: one is enough to know by.
+        if self.door.min_idle_connections == 0 && !self.visitors.is_empty() {
             return;
         }
         let is_it = |visitor: &Visitor| visitor.user == user && visitor.database == database;
