@@ -142,6 +142,7 @@ fn merge(old: &Settings, read: Settings) -> (Settings, Reloaded) {
         ("max_sessions", door.max_sessions != old.door.max_sessions),
         ("max_message", door.max_message != old.door.max_message),
         ("startup_within", door.startup_within != old.door.startup_within),
+        ("client_stall_timeout", door.client_stall_timeout != old.door.client_stall_timeout),
         ("failed_logins", door.failed_logins != old.door.failed_logins),
         ("max_statements", door.max_statements != old.door.max_statements),
         ("max_idle_connections", door.max_idle_connections != old.door.max_idle_connections),

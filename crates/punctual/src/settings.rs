@@ -67,6 +67,8 @@ pub struct Door {
     pub max_message: usize,
     /// How long a client may take from connecting until it is let in.
     pub startup_within: Span,
+    /// How long a client may take nothing of a result before its session ends.
+    pub client_stall_timeout: Span,
     /// Log-ins that may fail in a minute from one address; 0: any number.
     pub failed_logins: u32,
     /// Prepared statements that a session may have.
@@ -404,6 +406,7 @@ impl Default for Door {
             max_sessions: 1_000,
             max_message: 64 << 20,
             startup_within: Span::from_secs(60),
+            client_stall_timeout: Span::from_secs(3_600),
             failed_logins: 20,
             max_statements: 1_000,
             max_idle_connections: None,

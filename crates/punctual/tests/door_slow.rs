@@ -4,9 +4,11 @@ mod common;
 
 use std::time::Instant;
 
-use common::Gateway;
 use common::raw::{Raw, query, start_up};
+use common::{Gateway, Wanted};
+use punctual::settings::Door;
 use punctual_core::query::Status;
+use punctual_core::time::Span;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_postgres::Client;
@@ -84,4 +86,23 @@ async fn one_who_cancels_and_takes_no_rows_does_not_hold_a_slot_for_that() {
     assert!(answer.matches("D(").count() < 1_000);
     slow.send(&query("select 7")).await;
     assert_eq!(slow.until_ready().await, "T D(7) C(SELECT 1) ZI");
+}
+
+#[tokio::test]
+async fn one_who_takes_no_rows_for_too_long_is_let_go_and_its_query_stopped() {
+    let door = Door { client_stall_timeout: Span::from_millis(50), ..Door::default() };
+    let mut gateway = Gateway::start(Wanted { door, ..Wanted::default() }).await;
+    let observer = gateway.connect().await;
+    let mut slow = Raw::session(gateway.address).await;
+    slow.send(&query(LARGE)).await;
+    // It may be over before anybody has seen it stall.
+    let ended = loop {
+        let ended = gateway.ended().await;
+        if ended.status == Status::Cancelled {
+            break ended;
+        }
+    };
+    assert_eq!(ended.query.kind, punctual_core::statement::Kind::Select);
+    until_some(&observer, "state = 'active'", 0).await;
+    gateway.wait_until(|view| view.clusters[0].running == 0).await;
 }

@@ -251,6 +251,7 @@ fn door(gateway: &Section<'_>) -> Door {
         max_sessions: gateway.count32("max_sessions"),
         max_message: gateway.bytes("max_message") as usize,
         startup_within: gateway.span_or_default("startup_within"),
+        client_stall_timeout: gateway.span_or_default("client_stall_timeout"),
         failed_logins: gateway.count32("failed_logins"),
         max_statements: gateway.count32("max_statements"),
         max_idle_connections: gateway.has("max_idle_connections").then(|| gateway.count32("max_idle_connections")),

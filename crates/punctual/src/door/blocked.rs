@@ -29,9 +29,11 @@ pub(super) struct Blocked {
 }
 
 impl Blocked {
-    /// The client does not take what is on its way.
-    pub(super) fn stalls(&mut self) {
+    /// The client does not take what is on its way; true if it did until now.
+    pub(super) fn stalls(&mut self) -> bool {
+        let begins = self.since.is_none();
         self.since.get_or_insert_with(Instant::now);
+        begins
     }
 
     /// The client has taken all; `is_far_ahead` is asked of the cluster if that was not at once.
@@ -52,9 +54,9 @@ impl Blocked {
         self.open = Duration::ZERO;
     }
 
-    /// True while the client does not take what is on its way.
-    pub(super) fn is_stalled(&self) -> bool {
-        self.since.is_some()
+    /// Since when the client does not take what is on its way; None while it does.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.since
     }
 
     /// What counts of a query that ends now; the next one begins with nothing.
@@ -89,11 +91,10 @@ mod tests {
     fn a_client_that_takes_all_at_once_blocks_nothing() {
         let mut blocked = Blocked::default();
         blocked.flows(|| unreachable!("nothing stalled"));
-        assert!(!blocked.is_stalled());
-        assert_eq!(blocked.take(), Span::ZERO);
-        blocked.stalls();
-        assert!(blocked.is_stalled());
+        assert_eq!((blocked.since(), blocked.take()), (None, Span::ZERO));
+        assert!(blocked.stalls() && !blocked.stalls());
+        assert!(blocked.since().is_some());
         blocked.flows(|| false);
-        assert!(!blocked.is_stalled());
+        assert_eq!(blocked.since(), None);
     }
 }

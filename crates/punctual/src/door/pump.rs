@@ -23,6 +23,8 @@ pub(super) const OUTGOING: usize = 256 << 10;
 pub(super) enum Happening {
     /// Bytes came from the client.
     Client,
+    /// The client does not take what it is sent, which it did before.
+    Stalled,
     /// The client hung up.
     ClientGone,
     /// Bytes came from the cluster.
@@ -77,6 +79,8 @@ pub(super) struct Pump<'a> {
     pub cluster: Option<ClusterSide<'a>>,
     /// The client is read up to this much.
     pub client_limit: usize,
+    /// True if the client has just stalled, which is to be told.
+    pub stalled: bool,
 }
 
 impl Pump<'_> {
@@ -100,6 +104,9 @@ impl Pump<'_> {
                 Poll::Ready(Ok(1..)) => Happening::Cluster,
                 _ => Happening::ClusterGone(Loss::Broken(cause)),
             });
+        }
+        if std::mem::take(&mut self.stalled) && self.cluster.is_some() {
+            return Poll::Ready(Happening::Stalled);
         }
         if let Poll::Ready(order) = self.mailbox.poll_recv(cx) {
             return Poll::Ready(order.map_or(Happening::Orphaned, Happening::Order));
@@ -135,7 +142,7 @@ impl Pump<'_> {
         }
         let written = self.poll_write_to_client(cx);
         match &written {
-            Poll::Pending => self.client.blocked.stalls(),
+            Poll::Pending => self.stalled = self.client.blocked.stalls(),
             Poll::Ready(written) => {
                 let connection = self.cluster.as_ref().map(|cluster| &cluster.connection);
                 self.client.blocked.flows(|| connection.is_some_and(|connection| connection.socket.is_far_ahead()));

@@ -240,7 +240,7 @@ impl Session {
     pub(super) async fn happening(&mut self) -> Happening {
         let client_limit = self.rules.door.max_message;
         let (client, mailbox) = (&mut self.client, &mut self.mailbox);
-        Pump { client, mailbox, cluster: None, client_limit }.next().await
+        Pump { client, mailbox, cluster: None, client_limit, stalled: false }.next().await
     }
 
     async fn verdict(&mut self, id: QueryId) -> Result<Verdict, Over> {
@@ -263,7 +263,11 @@ impl Session {
                 Happening::Order(Order::Farewell) => self.farewell = true,
                 Happening::ClientGone => return self.desert(id).await,
                 Happening::Orphaned => return Err(self.fatal(&Problem::farewell())),
-                Happening::Order(_) | Happening::Client | Happening::Cluster | Happening::ClusterGone(_) => {}
+                Happening::Order(_)
+                | Happening::Client
+                | Happening::Stalled
+                | Happening::Cluster
+                | Happening::ClusterGone(_) => {}
             }
         }
     }

@@ -193,21 +193,34 @@ impl Session {
                 if way.replies.copying_in && way.outgoing.len() > OUTGOING { 0 } else { self.rules.door.max_message };
             let Way { outgoing, approved, patience, .. } = &mut way;
             let cluster = Some(ClusterSide { connection: lease, approved, outgoing });
+            let stalls_for = Duration::from_micros(self.rules.door.client_stall_timeout.micros());
+            let stalled_until = self.client.blocked.since().map(|since| Instant::from_std(since + stalls_for));
+            let until = stalled_until.into_iter().chain(*patience).min();
             let (client, mailbox) = (&mut self.client, &mut self.mailbox);
-            let mut pump = Pump { client, mailbox, cluster, client_limit };
-            let happening = match *patience {
+            let mut pump = Pump { client, mailbox, cluster, client_limit, stalled: false };
+            let happening = match until {
                 None => pump.next().await,
                 Some(until) => match timeout_at(until, pump.next()).await {
                     Ok(happening) => happening,
-                    Err(_) if self.client.blocked.is_stalled() => {
+                    Err(_) if self.client.blocked.since().is_none() => {
+                        *patience = None;
+                        continue;
+                    }
+                    Err(_) if patience.is_some() => {
                         finish_frame(lease, &mut way, self.rules.door.connect_within).await;
                         let unread = || Problem::unread(lease.pool().name());
                         let problem = way.cut_short.map_or_else(unread, Problem::cut_short);
                         return way.ends(Ended::Refused(problem));
                     }
                     Err(_) => {
-                        *patience = None;
-                        continue;
+                        let (session, query) = (self.id.0, id.map(|id| id.0));
+                        tracing::info!(
+                            session,
+                            query,
+                            ?stalls_for,
+                            "a client takes nothing of its result: its session ends"
+                        );
+                        return self.leave(Over, lease, way).await;
                     }
                 },
             };
@@ -219,6 +232,7 @@ impl Session {
                     Err(garbled) => return way.ends(Ended::Lost(Loss::Garbled(garbled))),
                 },
                 Happening::Client => self.forward(lease, &mut way),
+                Happening::Stalled => Ok(()),
                 Happening::ClusterGone(loss) => return way.ends(Ended::Lost(loss)),
                 // What does not count as a query is nobody's to wait for.
                 Happening::ClientGone if way.open || way.replies.copying_in || id.is_none() => Err(Over),
@@ -360,7 +374,7 @@ impl Session {
         let mut outgoing = Outgoing::default();
         let cluster = Some(ClusterSide { connection: lease, approved, outgoing: &mut outgoing });
         let (client, mailbox) = (&mut self.client, &mut self.mailbox);
-        let mut pump = Pump { client, mailbox, cluster, client_limit: 0 };
+        let mut pump = Pump { client, mailbox, cluster, client_limit: 0, stalled: false };
         std::future::poll_fn(|cx| {
             let _ = pump.poll_to_client(cx);
             Poll::Ready(())

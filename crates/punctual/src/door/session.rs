@@ -199,10 +199,10 @@ impl Session {
             };
             let client_limit = self.rules.door.max_message + KEPT_INPUT;
             let (client, mailbox) = (&mut self.client, &mut self.mailbox);
-            match (Pump { client, mailbox, cluster, client_limit }).next().await {
+            match (Pump { client, mailbox, cluster, client_limit, stalled: false }).next().await {
                 Happening::Client => return self.keep_unasked(approved),
                 Happening::ClientGone => return Err(Over),
-                Happening::Cluster => {}
+                Happening::Cluster | Happening::Stalled => {}
                 Happening::ClusterGone(loss) => {
                     let why = self.unasked.goodbye.take().map_or_else(|| loss.to_string(), |error| error.to_string());
                     return Err(self.hold_lost(&why));

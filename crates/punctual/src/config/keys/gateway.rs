@@ -96,6 +96,13 @@ pub(in crate::config) static GATEWAY: Table = Table {
             "How long a client may take from connecting until it is let in.",
         ),
         key(
+            "client_stall_timeout",
+            Duration { least: SECOND, most: DAY },
+            Is("\"1h\""),
+            "How long a client may take nothing of a result that waits for it: then its query is stopped and its session ends, since it \
+             holds a slot.",
+        ),
+        key(
             "max_statements",
             Count { least: 1, most: 1_000_000 },
             Is("1000"),
