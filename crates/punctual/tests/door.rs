@@ -223,6 +223,19 @@ async fn copies_pass_both_ways() {
 }
 
 #[tokio::test]
+async fn a_copy_that_comes_faster_than_it_is_taken_passes() {
+    let gateway = Gateway::usual().await;
+    let client = gateway.connect().await;
+    client.batch_execute("create table fast (a text)").await.unwrap();
+    let row = Bytes::from(format!("{}\n", "x".repeat(2_000_000)));
+    let mut sink = pin!(client.copy_in::<_, Bytes>("copy fast from stdin").await.unwrap());
+    for _ in 0..40 {
+        sink.send(row.clone()).await.unwrap();
+    }
+    assert_eq!(sink.finish().await.unwrap(), 40);
+}
+
+#[tokio::test]
 async fn rows_larger_than_any_buffer_pass() {
     let gateway = Gateway::usual().await;
     let client = gateway.connect().await;
