@@ -318,6 +318,17 @@ async fn settings_of_the_start_up_message_mean_what_they_mean_to_postgres() {
 }
 
 #[tokio::test]
+async fn what_a_cluster_says_at_the_start_is_what_it_says_to_that_user() {
+    let gateway = Gateway::usual().await;
+    let client = gateway.connect().await;
+    client.batch_execute("create user farther; alter user farther set timezone = 'Asia/Tokyo'").await.unwrap();
+    for (user, zone) in [("farther", "Asia/Tokyo"), ("ann", "UTC")] {
+        let (_client, connection) = gateway.config().user(user).connect(NoTls).await.unwrap();
+        assert!(connection.parameter("TimeZone").is_some_and(|said| said.ends_with(zone)), "{user}");
+    }
+}
+
+#[tokio::test]
 async fn a_set_that_is_rolled_back_is_not_repeated() {
     let gateway = Gateway::usual().await;
     let mut client = gateway.connect().await;
