@@ -358,6 +358,23 @@ async fn a_temporary_table_pins_its_session_and_says_so() {
 }
 
 #[tokio::test]
+async fn what_is_made_in_the_temporary_schema_is_nobody_elses() {
+    let gateway = Gateway::usual().await;
+    let client = gateway.connect().await;
+    client.batch_execute("create table pg_temp.mine (a int); create type pg_temp.mood as enum ('sad')").await.unwrap();
+    client.batch_execute("insert into mine values (1)").await.unwrap();
+    let other = gateway.connect().await;
+    for _ in 0..2 {
+        other.batch_execute("create table pg_temp.mine (a int)").await.unwrap();
+        other.batch_execute("drop table pg_temp.mine").await.unwrap();
+    }
+    drop(client);
+    let sql = "select count(*) from pg_class c join pg_namespace n on n.oid = relnamespace where relname = 'mine'";
+    // It goes with its connection, which is closed.
+    while other.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0 {}
+}
+
+#[tokio::test]
 async fn notifications_reach_the_session_that_listens() {
     let gateway = Gateway::usual().await;
     let mut raw = common::raw::Raw::session(gateway.address).await;
