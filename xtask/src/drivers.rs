@@ -198,10 +198,10 @@ impl Side<'_> {
         let mut sql = "alter user postgres password 'pw';\n".to_owned();
         for (user, password) in &USERS[1..] {
             let kind = if *user == "md5_user" { "md5" } else { "scram-sha-256" };
-            let _ = write!(sql, "set password_encryption = '{kind}'; create user {user} password '{password}';\n");
+            let _ = writeln!(sql, "set password_encryption = '{kind}'; create user {user} password '{password}';");
         }
         for extension in self.suite.extensions() {
-            let _ = write!(sql, "create extension {extension};\n");
+            let _ = writeln!(sql, "create extension {extension};");
         }
         let file = write(&self.dir.join("set-up.sql"), &sql)?;
         let mut psql = Command::new("psql");

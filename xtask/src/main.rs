@@ -88,7 +88,11 @@ fn drivers(args: &[&str]) -> Result<(), String> {
     let (mut program, mut only, mut json, mut args) = (None, "", false, args.iter());
     while let Some(arg) = args.next() {
         match *arg {
-            "--format" => json = args.next().ok_or("--format needs text or json")? == &"json",
+            "--format" => match args.next() {
+                Some(&"json") => json = true,
+                Some(&"text") => json = false,
+                _ => return Err("--format needs text or json".to_owned()),
+            },
             "--only" => only = args.next().ok_or("--only needs the beginning of a driver's name")?,
             arg if arg.starts_with('-') => return Err(format!("{arg} is not known; see cargo xtask help")),
             path => program = Some(PathBuf::from(path)),
