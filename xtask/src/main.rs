@@ -4,10 +4,12 @@
 //! is missing and says so. `cargo xtask ci` is that after formatting and lints. `cargo xtask bench` measures what takes real
 //! clusters, and is run by hand.
 
+mod drivers;
 mod lanes;
 mod needs;
 mod overhead;
 mod pgbench;
+mod servers;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -19,7 +21,9 @@ cargo xtask ci             formatting, lints with warnings denied, then the test
 cargo xtask needs          only install what the tests need
 cargo xtask bench lanes    light queries beside heavy ones on an embedded cluster, with lanes and without
 cargo xtask bench gateway  what the gateway costs: pgbench's lookups at a Postgres, through PgBouncer, and through it
-                           Both take the program to measure, or it is built in release mode first.";
+                           Both take the program to measure, or it is built in release mode first.
+cargo xtask drivers [PROGRAM] [--only NAME] [--format json]
+                           the test suites of asyncpg, pg8000 and tokio-postgres, straight at a Postgres and through the gateway";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -29,6 +33,7 @@ fn main() -> ExitCode {
         ["ci"] => lint().and_then(|()| test(&[])),
         ["bench", what @ ("lanes" | "gateway")] => built().and_then(|program| bench(what, &program)),
         ["bench", what @ ("lanes" | "gateway"), program] => bench(what, Path::new(program)),
+        ["drivers", ref more @ ..] => drivers(more),
         ["needs"] => needs::install().map(drop),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");
@@ -78,6 +83,25 @@ fn bench(what: &str, punctual: &Path) -> Result<(), String> {
     }
 }
 
+/// The drivers' own suites, through that program or the one that is built.
+fn drivers(args: &[&str]) -> Result<(), String> {
+    let (mut program, mut only, mut json, mut args) = (None, "", false, args.iter());
+    while let Some(arg) = args.next() {
+        match *arg {
+            "--format" => match args.next() {
+                Some(&"json") => json = true,
+                Some(&"text") => json = false,
+                _ => return Err("--format needs text or json".to_owned()),
+            },
+            "--only" => only = args.next().ok_or("--only needs the beginning of a driver's name")?,
+            arg if arg.starts_with('-') => return Err(format!("{arg} is not known; see cargo xtask help")),
+            path => program = Some(PathBuf::from(path)),
+        }
+    }
+    let postgres = needs::install()?.postgres;
+    drivers::compare(&program.map_or_else(built, Ok)?, &postgres, only, json)
+}
+
 /// The program, built in release mode.
 fn built() -> Result<PathBuf, String> {
     run(cargo().args(["build", "--release", "-p", "punctual", "--locked"]))?;
@@ -91,7 +115,7 @@ fn cargo() -> Command {
 
 fn run(command: &mut Command) -> Result<(), String> {
     let shown = format!("{command:?}").replace('"', "");
-    println!("xtask: {shown}");
+    eprintln!("xtask: {shown}");
     let status = command.status().map_err(|error| format!("running {shown}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{shown}: {status}")) }
 }

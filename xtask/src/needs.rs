@@ -93,7 +93,8 @@ fn can_import_psycopg(python: &Path) -> bool {
     import.is_ok_and(|output| output.status.success())
 }
 
-fn cache() -> PathBuf {
+/// Where what has been fetched is kept.
+pub(crate) fn cache() -> PathBuf {
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or(home).unwrap_or_else(env::temp_dir).join("punctual")
 }

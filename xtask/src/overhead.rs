@@ -11,12 +11,12 @@
 //! the machine can only make one slower.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use crate::pgbench::{Gateway, HOW_TO_GET_IT, latencies, quantile};
+use crate::servers::{Server, free_port, unprivileged, write};
 
 /// Seconds of each load, and how many rounds there are.
 const LASTS: u32 = 5;
@@ -57,9 +57,9 @@ struct Figure {
 type Measured = (&'static str, u32, [Figure; 3]);
 
 fn measure_all(dir: &Path, punctual: &Path, postgres: &Path) -> Result<Vec<Measured>, String> {
-    let database = Server::postgres(dir, postgres)?;
+    let database = Server::postgres(dir, postgres, "", "")?;
     pgbench(dir, &database.port, "postgres", &["-i", "-q"])?;
-    let bouncer = Server::bouncer(dir, &database.port)?;
+    let bouncer = bouncer(dir, &database.port)?;
     let gateway = Gateway::start(punctual, &configuration(dir, &database.port)?)?;
     let ports = [&database.port, &bouncer.port, &gateway.port];
     for port in ports {
@@ -126,101 +126,18 @@ fn configuration(dir: &Path, database: &str) -> Result<PathBuf, String> {
     write(&dir.join("punctual.toml"), &text)
 }
 
-fn write(file: &Path, text: &str) -> Result<PathBuf, String> {
-    fs::write(file, text).map_err(|error| format!("writing {}: {error}", file.display()))?;
-    Ok(file.to_owned())
-}
-
-/// A program that listens, and goes when it is dropped.
-struct Server {
-    child: Child,
-    port: String,
-}
-
-impl Server {
-    fn postgres(dir: &Path, bin: &Path) -> Result<Server, String> {
-        let data = dir.join("data");
-        fs::create_dir_all(&data).map_err(|error| format!("making {}: {error}", data.display()))?;
-        if is_root() {
-            // It has to get there.
-            crate::run(Command::new("chmod").arg("755").arg(dir))?;
-            crate::run(Command::new("chown").arg("postgres").arg(&data))?;
-        }
-        let at = data.to_string_lossy().into_owned();
-        let initialise = ["-D", at.as_str(), "-U", "postgres", "-A", "trust", "-N"];
-        let mut initdb = unprivileged(&bin.join("initdb"));
-        crate::run(initdb.args(initialise).stdout(Stdio::null()))?;
-        let port = free_port()?;
-        let mut command = unprivileged(&bin.join("postgres"));
-        command.args([
-            "-D",
-            at.as_str(),
-            "-p",
-            port.as_str(),
-            "-c",
-            "listen_addresses=127.0.0.1",
-            "-c",
-            "max_connections=300",
-        ]);
-        command.args(["-c", "unix_socket_directories="]);
-        let server = Server::of(command, port)?;
-        for _ in 0..100 {
-            let port = server.port.as_str();
-            let mut ready = unprivileged(&bin.join("pg_isready"));
-            if ready.args(["-q", "-h", "127.0.0.1", "-p", port]).status().is_ok_and(|status| status.success()) {
-                return Ok(server);
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        Err(format!("Postgres does not answer at port {}", server.port))
-    }
-
-    fn bouncer(dir: &Path, database: &str) -> Result<Server, String> {
-        let port = free_port()?;
-        let users = write(&dir.join("users.txt"), "\"postgres\" \"\"\n")?;
-        let text = format!(
-            "[databases]\n* = host=127.0.0.1 port={database}\n\
-             [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {}\n\
-             pool_mode = session\ndefault_pool_size = 64\nmax_client_conn = 300\nlog_connections = 0\nlog_disconnections = 0\n",
-            users.display()
-        );
-        let file = write(&dir.join("pgbouncer.ini"), &text)?;
-        let mut command = unprivileged(Path::new("pgbouncer"));
-        command.arg("-q").arg(file);
-        Server::of(command, port)
-    }
-
-    fn of(mut command: Command, port: String) -> Result<Server, String> {
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let child = child.map_err(|error| format!("starting {command:?}: {error}"))?;
-        Ok(Server { child, port })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
-        let _ = self.child.wait();
-    }
-}
-
-/// A port that is free now.
-fn free_port() -> Result<String, String> {
-    let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    listener.map(|address| address.port().to_string()).map_err(|error| format!("finding a free port: {error}"))
-}
-
-/// A program that does not run as root, and goes when we do.
-fn unprivileged(program: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "INT"]);
-    if is_root() {
-        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
-    }
-    command.arg(program).env("LC_ALL", "C.UTF-8").current_dir("/");
-    command
-}
-
-fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0)
+/// A PgBouncer before that Postgres.
+fn bouncer(dir: &Path, database: &str) -> Result<Server, String> {
+    let port = free_port()?;
+    let users = write(&dir.join("users.txt"), "\"postgres\" \"\"\n")?;
+    let text = format!(
+        "[databases]\n* = host=127.0.0.1 port={database}\n\
+         [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {}\n\
+         pool_mode = session\ndefault_pool_size = 64\nmax_client_conn = 300\nlog_connections = 0\nlog_disconnections = 0\n",
+        users.display()
+    );
+    let file = write(&dir.join("pgbouncer.ini"), &text)?;
+    let mut command = unprivileged(Path::new("pgbouncer"));
+    command.arg("-q").arg(file);
+    Server::of(command, port)
 }

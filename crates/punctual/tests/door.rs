@@ -223,6 +223,19 @@ async fn copies_pass_both_ways() {
 }
 
 #[tokio::test]
+async fn a_copy_that_comes_faster_than_it_is_taken_passes() {
+    let gateway = Gateway::usual().await;
+    let client = gateway.connect().await;
+    client.batch_execute("create table fast (a text)").await.unwrap();
+    let row = Bytes::from(format!("{}\n", "x".repeat(2_000_000)));
+    let mut sink = pin!(client.copy_in::<_, Bytes>("copy fast from stdin").await.unwrap());
+    for _ in 0..40 {
+        sink.send(row.clone()).await.unwrap();
+    }
+    assert_eq!(sink.finish().await.unwrap(), 40);
+}
+
+#[tokio::test]
 async fn rows_larger_than_any_buffer_pass() {
     let gateway = Gateway::usual().await;
     let client = gateway.connect().await;
@@ -305,6 +318,17 @@ async fn settings_of_the_start_up_message_mean_what_they_mean_to_postgres() {
 }
 
 #[tokio::test]
+async fn what_a_cluster_says_at_the_start_is_what_it_says_to_that_user() {
+    let gateway = Gateway::usual().await;
+    let client = gateway.connect().await;
+    client.batch_execute("create user farther; alter user farther set timezone = 'Asia/Tokyo'").await.unwrap();
+    for (user, zone) in [("farther", "Asia/Tokyo"), ("ann", "UTC")] {
+        let (_client, connection) = gateway.config().user(user).connect(NoTls).await.unwrap();
+        assert!(connection.parameter("TimeZone").is_some_and(|said| said.ends_with(zone)), "{user}");
+    }
+}
+
+#[tokio::test]
 async fn a_set_that_is_rolled_back_is_not_repeated() {
     let gateway = Gateway::usual().await;
     let mut client = gateway.connect().await;
@@ -331,6 +355,23 @@ async fn a_temporary_table_pins_its_session_and_says_so() {
     raw.send(&common::raw::query("discard all")).await;
     assert_eq!(raw.until_ready().await, "C(DISCARD ALL) ZI");
     gateway.wait_until(|view| view.clusters[0].pins == 0).await;
+}
+
+#[tokio::test]
+async fn what_is_made_in_the_temporary_schema_is_nobody_elses() {
+    let gateway = Gateway::usual().await;
+    let client = gateway.connect().await;
+    client.batch_execute("create table pg_temp.mine (a int); create type pg_temp.mood as enum ('sad')").await.unwrap();
+    client.batch_execute("insert into mine values (1)").await.unwrap();
+    let other = gateway.connect().await;
+    for _ in 0..2 {
+        other.batch_execute("create table pg_temp.mine (a int)").await.unwrap();
+        other.batch_execute("drop table pg_temp.mine").await.unwrap();
+    }
+    drop(client);
+    let sql = "select count(*) from pg_class c join pg_namespace n on n.oid = relnamespace where relname = 'mine'";
+    // It goes with its connection, which is closed.
+    while other.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0 {}
 }
 
 #[tokio::test]

@@ -304,14 +304,15 @@ fn session(
     }
 }
 
-/// What a ready cluster says of itself; what Postgres says, if there is none.
+/// What a ready cluster says of itself to that user; what Postgres says, if there is none.
 async fn facts(link: &Link, hello: &Hello) -> Arc<ServerFacts> {
     let asked = async {
         let pool = link.any_cluster(false).await.ok()?.ok()?;
-        if let Some(facts) = pool.facts() {
+        if let Some(facts) = pool.facts(&hello.user, &hello.database) {
             return Some(facts);
         }
-        let lease = pool.lease(&hello.user, &hello.database).await.ok()?;
+        // Who cannot come there hears why with the first query: the gateway itself may be all that they ask.
+        let Ok(lease) = pool.lease(&hello.user, &hello.database).await else { return pool.first_facts() };
         let facts = Arc::clone(&lease.facts);
         lease.give_back();
         Some(facts)

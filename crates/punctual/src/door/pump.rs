@@ -42,18 +42,35 @@ pub(super) enum Happening {
 pub(super) struct Outgoing {
     /// The bytes.
     pub bytes: Vec<u8>,
+    /// True while they are those of a copy, which may be of any length: the client is not read while there are more than
+    /// [`OUTGOING`].
+    pub is_copy: bool,
     written: usize,
 }
 
 impl Outgoing {
     /// These bytes.
     pub(super) fn of(bytes: Vec<u8>) -> Outgoing {
-        Outgoing { bytes, written: 0 }
+        Outgoing { bytes, ..Outgoing::default() }
     }
 
     /// How much has not been written.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() - self.written
+    }
+
+    /// True if the client is to wait until the cluster has taken more of it.
+    fn is_behind(&self) -> bool {
+        self.is_copy && self.len() > OUTGOING
+    }
+
+    /// So much more has been written. What is done with is let go of now and then: a copy may go on for hours in which
+    /// there is always something left. Not sooner than that is the larger half, or moving the rest would cost too much.
+    fn wrote(&mut self, n: usize) {
+        self.written += n;
+        if self.len() == 0 || self.written >= OUTGOING.max(self.len()) {
+            self.bytes.drain(..std::mem::take(&mut self.written));
+        }
     }
 }
 
@@ -121,7 +138,9 @@ impl Pump<'_> {
                 Poll::Pending => self.client.blocked.awaits_cluster(),
             }
         }
-        if !self.client.gone && self.client.input.len() < self.client_limit {
+        // Asked after writing: nothing else tells that the cluster has taken what there was.
+        let is_behind = self.cluster.as_ref().is_some_and(|side| side.outgoing.is_behind());
+        if !self.client.gone && !is_behind && self.client.input.len() < self.client_limit {
             match self.client.socket.poll_fill(cx, &mut self.client.input) {
                 Poll::Ready(Ok(1..)) => return Poll::Ready(Happening::Client),
                 Poll::Ready(_) => {
@@ -184,16 +203,82 @@ impl ClusterSide<'_> {
     fn poll_write(&mut self, cx: &mut Context<'_>) -> std::io::Result<()> {
         while self.outgoing.len() > 0 {
             match self.connection.socket.poll_write(cx, &self.outgoing.bytes[self.outgoing.written..]) {
-                Poll::Ready(Ok(n)) => self.outgoing.written += n,
+                Poll::Ready(Ok(n)) => self.outgoing.wrote(n),
                 Poll::Ready(Err(error)) => return Err(error),
                 Poll::Pending => return Ok(()),
             }
         }
-        self.outgoing.bytes.clear();
-        self.outgoing.written = 0;
         match self.connection.socket.poll_flush(cx) {
             Poll::Ready(flushed) => flushed,
             Poll::Pending => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+
+    use super::*;
+    use crate::relay::Socket;
+    use crate::relay::buffer::Buffer;
+
+    #[tokio::test]
+    async fn a_copy_goes_on_once_the_cluster_has_taken_what_there_was() {
+        let (mut clients, ours) = UnixStream::pair().unwrap();
+        let mut client = Client::new(Socket::Unix(ours));
+        let (mut clusters, ours) = UnixStream::pair().unwrap();
+        let mut connection = Connection {
+            socket: Socket::Unix(ours),
+            input: Buffer::default(),
+            key: None,
+            facts: Arc::default(),
+            carried: Default::default(),
+            reused: false,
+            tainted: false,
+            opened: std::time::Instant::now(),
+        };
+        let (_orders, mut mailbox) = mpsc::channel(1);
+        // More than a socket takes.
+        let mut outgoing = Outgoing { is_copy: true, ..Outgoing::of(vec![7; 8 << 20]) };
+        let mut approved = 0;
+        clients.write_all(b"more").await.unwrap();
+        let mut pump = Pump {
+            client: &mut client,
+            mailbox: &mut mailbox,
+            cluster: Some(ClusterSide {
+                connection: &mut connection,
+                approved: &mut approved,
+                outgoing: &mut outgoing,
+            }),
+            client_limit: 100,
+            stalled: false,
+        };
+        let waits = std::future::poll_fn(|cx| Poll::Ready(pump.poll(cx).is_pending())).await;
+        assert!(waits, "the client was read while the cluster was behind");
+        let takes = tokio::spawn(async move {
+            let mut taken = vec![0; 8 << 20];
+            clusters.read_exact(&mut taken).await.map(|_| clusters)
+        });
+        assert!(matches!(pump.next().await, Happening::Client));
+        assert_eq!(client.input.filled(), b"more");
+        assert!(outgoing.len() <= OUTGOING);
+        takes.abort();
+    }
+
+    #[test]
+    fn what_has_been_written_does_not_pile_up() {
+        let mut outgoing = Outgoing::default();
+        for _ in 0..100 {
+            outgoing.bytes.extend_from_slice(&[7; OUTGOING]);
+            outgoing.wrote(OUTGOING - 1);
+            assert!(outgoing.bytes.len() <= 3 * OUTGOING, "{} bytes are kept", outgoing.bytes.len());
+        }
+        assert_eq!(outgoing.len(), 100);
+        outgoing.wrote(100);
+        assert_eq!((outgoing.len(), outgoing.bytes.len()), (0, 0));
     }
 }

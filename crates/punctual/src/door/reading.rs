@@ -213,6 +213,11 @@ impl Found {
                 first.clear();
                 from = words.rest();
             }
+            if let Some(Word::Plain(name) | Word::Quoted(name)) = word
+                && is_temporary_schema(name)
+            {
+                self.stick(Stuck::TemporaryTable);
+            }
             match word {
                 None => return,
                 Some(word @ Word::Plain(name)) => {
@@ -336,6 +341,12 @@ impl Found {
             "schema" => "search_path",
             name => name,
         };
+        // What is created then is temporary.
+        if name == "search_path"
+            && value.iter().any(|word| matches!(word, Word::Text(text) if is_temporary_schema(text)))
+        {
+            self.stick(Stuck::TemporaryTable);
+        }
         let to_default = value.len() == 2 && value[1].is("default");
         self.effects.push(if to_default {
             Effect::Reset(name.to_owned())
@@ -368,6 +379,12 @@ impl Found {
             _ => {}
         }
     }
+}
+
+/// True for the schema in which a connection's temporary things are, as all call it and as the catalogue does.
+fn is_temporary_schema(name: &str) -> bool {
+    let name = name.as_bytes();
+    name.len() >= 7 && name[..7].eq_ignore_ascii_case(b"pg_temp") && matches!(name.get(7), None | Some(b'_'))
 }
 
 fn is_temporary(word: Word<'_>) -> bool {
@@ -493,6 +510,17 @@ mod tests {
     fn what_lives_on_one_connection_sticks() {
         assert_eq!(sticks("create or replace local temp view v as select 1"), Some(Stuck::TemporaryTable));
         assert_eq!(sticks("select 1 into temporary t"), Some(Stuck::TemporaryTable));
+        for text in [
+            "create table pg_temp.t (a int)",
+            "create type \"pg_temp\".mood as enum ('sad')",
+            "alter table t set schema PG_TEMP",
+            "select * into pg_temp_3.t from u",
+            "set search_path to pg_temp, public",
+            "set search_path = 'pg_temp'",
+        ] {
+            assert_eq!(sticks(text), Some(Stuck::TemporaryTable), "{text}");
+        }
+        assert_eq!(sticks("select 1 from pg_namespace where nspname not like 'pg_temp%' and a = pg_temporal"), None);
         assert_eq!(sticks("select 1; prepare p as select 1"), Some(Stuck::Prepare));
         assert_eq!(sticks("LISTEN x"), Some(Stuck::Listen));
         assert_eq!(sticks("declare c cursor with hold for select 1"), Some(Stuck::Cursor));

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::frames as say;
 use super::plan::poison;
 use super::problem::{Loss, Problem};
-use super::pump::{ClusterSide, Happening, OUTGOING, Outgoing, Pump};
+use super::pump::{ClusterSide, Happening, Outgoing, Pump};
 use super::query::Work;
 use super::replies::{Expect, Replies, Step};
 use super::session::{Over, Session};
@@ -189,8 +189,8 @@ impl Session {
     /// Relays until the cluster is ready or will not be.
     async fn relay(&mut self, id: Option<QueryId>, lease: &mut Lease, mut way: Way) -> Attempt {
         loop {
-            let client_limit =
-                if way.replies.copying_in && way.outgoing.len() > OUTGOING { 0 } else { self.rules.door.max_message };
+            let client_limit = self.rules.door.max_message;
+            way.outgoing.is_copy = way.replies.copying_in;
             let Way { outgoing, approved, patience, .. } = &mut way;
             let cluster = Some(ClusterSide { connection: lease, approved, outgoing });
             let stalls_for = Duration::from_micros(self.rules.door.client_stall_timeout.micros());

@@ -5,6 +5,7 @@
 //! however queries come, and a cluster does not run out of connections. The one used last is taken first, so that the rest
 //! can grow old and go; [`tending`](super::tending) sees to that.
 
+use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,13 +26,16 @@ const TRUSTED_FOR: Duration = Duration::from_secs(30);
 /// Users and databases that are remembered, for connections that are opened before they are needed.
 const VISITORS: usize = 32;
 
+/// Users and databases of which is remembered what the cluster said to them.
+const REMEMBERED: usize = 256;
+
 /// Connections to one start of one cluster.
 #[derive(Debug)]
 pub struct Pool {
     cluster: ClusterId,
     generation: Generation,
     name: String,
-    facts: OnceLock<Arc<ServerFacts>>,
+    first_facts: OnceLock<Arc<ServerFacts>>,
     /// Leases that are out.
     in_use: AtomicUsize,
     shelf: Mutex<Shelf>,
@@ -50,6 +54,9 @@ struct Shelf {
     idle: Vec<Idle>,
     /// Who came last, as the gateway knows them.
     visitors: Vec<Visitor>,
+    /// What the cluster said of itself when it was last connected to, as that user to that database: a role has settings of its
+    /// own, and so has a database.
+    facts: HashMap<(String, String), Arc<ServerFacts>>,
 }
 
 /// Someone who has used the cluster.
@@ -80,9 +87,9 @@ impl Pool {
         (door, slots): (Door, u32),
     ) -> Pool {
         let endpoint = Arc::new(endpoint);
-        let (idle, visitors, slots) = (Vec::new(), Vec::new(), slots as usize);
-        let shelf = Mutex::new(Shelf { endpoint, door, slots, closed: false, idle, visitors });
-        Pool { cluster, generation, name, facts: OnceLock::new(), in_use: AtomicUsize::new(0), shelf }
+        let (idle, visitors, facts, slots) = (Vec::new(), Vec::new(), HashMap::new(), slots as usize);
+        let shelf = Mutex::new(Shelf { endpoint, door, slots, closed: false, idle, visitors, facts });
+        Pool { cluster, generation, name, first_facts: OnceLock::new(), in_use: AtomicUsize::new(0), shelf }
     }
 
     /// Goes by other bounds from now on, and by other credentials if there are any: those that lie idle stay those of
@@ -125,9 +132,16 @@ impl Pool {
         &self.name
     }
 
-    /// What the cluster said of itself on the first connection; None before it.
-    pub fn facts(&self) -> Option<Arc<ServerFacts>> {
-        self.facts.get().cloned()
+    /// What the cluster said of itself on the last connection of that user to that database; None before the first.
+    pub fn facts(&self, user: &str, database: &str) -> Option<Arc<ServerFacts>> {
+        let shelf = self.shelf();
+        let Identity { user, database, .. } = shelf.endpoint.login.identity(user, database)?;
+        shelf.facts.get(&(user.to_owned(), database.to_owned())).cloned()
+    }
+
+    /// What it said on its first connection, whoever's that was; None before it.
+    pub fn first_facts(&self) -> Option<Arc<ServerFacts>> {
+        self.first_facts.get().cloned()
     }
 
     /// How many connections lie idle.
@@ -190,9 +204,19 @@ impl Pool {
         };
         let identity = identity(&endpoint, user, database)?;
         let connection = connect((&endpoint.address, &endpoint.login.tls), identity, within).await?;
-        self.facts.get_or_init(|| Arc::clone(&connection.facts));
         let (user, database) = (identity.user.to_owned(), identity.database.to_owned());
+        self.remember((user.clone(), database.clone()), &connection.facts);
         Ok(self.lend(Idle { user, database, connection, since: Instant::now() }))
+    }
+
+    fn remember(&self, who: (String, String), facts: &Arc<ServerFacts>) {
+        self.first_facts.get_or_init(|| Arc::clone(facts));
+        let mut shelf = self.shelf();
+        // Those who come again are asked about again.
+        if shelf.facts.len() >= REMEMBERED && !shelf.facts.contains_key(&who) {
+            shelf.facts.clear();
+        }
+        shelf.facts.insert(who, Arc::clone(facts));
     }
 
     fn take_idle(&self, user: &str, database: &str, variables: &Arc<Variables>) -> Result<Option<Idle>, ConnectError> {
