@@ -259,6 +259,8 @@ fn door(gateway: &Section<'_>) -> Door {
         connection_idle_timeout: gateway.span_or_default("connection_idle_timeout"),
         connection_lifetime: gateway.span_or_default("connection_lifetime"),
         connect_within: gateway.span_or_default("connect_within"),
+        check_every: gateway.span_or_default("check_every"),
+        unread_within: gateway.span_or_default("unread_within"),
     }
 }
 
