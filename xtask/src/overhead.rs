@@ -126,19 +126,21 @@ fn configuration(dir: &Path, database: &str) -> Result<PathBuf, String> {
     write(&dir.join("punctual.toml"), &text)
 }
 
-fn write(file: &Path, text: &str) -> Result<PathBuf, String> {
+pub(crate) fn write(file: &Path, text: &str) -> Result<PathBuf, String> {
     fs::write(file, text).map_err(|error| format!("writing {}: {error}", file.display()))?;
     Ok(file.to_owned())
 }
 
 /// A program that listens, and goes when it is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    port: String,
+    /// Where it listens, on 127.0.0.1.
+    pub(crate) port: String,
 }
 
 impl Server {
-    fn postgres(dir: &Path, bin: &Path) -> Result<Server, String> {
+    /// A Postgres whose data are in `dir/data`.
+    pub(crate) fn postgres(dir: &Path, bin: &Path) -> Result<Server, String> {
         let data = dir.join("data");
         fs::create_dir_all(&data).map_err(|error| format!("making {}: {error}", data.display()))?;
         if is_root() {
