@@ -151,7 +151,6 @@ fn merge(old: &Settings, read: Settings) -> (Settings, Reloaded) {
         ("connection_lifetime", door.connection_lifetime != old.door.connection_lifetime),
         ("connect_within", door.connect_within != old.door.connect_within),
         ("check_every", door.check_every != old.door.check_every),
-        ("unread_within", door.unread_within != old.door.unread_within),
         ("shutdown_within", read.shutdown_within != old.shutdown_within),
     ];
     reloaded.changed.extend(bounds.iter().filter(|(_, differs)| *differs).map(|(key, _)| format!("gateway.{key}")));

@@ -85,8 +85,6 @@ pub struct Door {
     pub connect_within: Span,
     /// How often a cluster that something runs on is asked whether it is still there.
     pub check_every: Span,
-    /// How long a client may leave unread what was sent to it; zero: for ever.
-    pub unread_within: Span,
 }
 
 /// Who may come in, and what of.
@@ -419,7 +417,6 @@ impl Default for Door {
             connection_lifetime: Span::from_secs(3_600),
             connect_within: Span::from_secs(10),
             check_every: Span::from_secs(5),
-            unread_within: Span::from_secs(600),
         }
     }
 }

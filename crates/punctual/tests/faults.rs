@@ -95,7 +95,7 @@ async fn a_cluster_that_hangs_is_given_up_and_is_there_again_when_it_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_does_not_keep_its_slot() {
     let postgres = Mortal::start("unread");
-    let served = Served::start(&("unread_within = \"1s\"\n".to_owned() + &postgres.cluster("pg", 1)));
+    let served = Served::start(&("client_stall_timeout = \"1s\"\n".to_owned() + &postgres.cluster("pg", 1)));
     served.wait_ready();
     let mut deaf = Wire::open(served.address, "ann").await;
     deaf.send(&query("select repeat('x', 1000) from generate_series(1, 1000000)")).await.expect("it is read");

@@ -260,7 +260,6 @@ fn door(gateway: &Section<'_>) -> Door {
         connection_lifetime: gateway.span_or_default("connection_lifetime"),
         connect_within: gateway.span_or_default("connect_within"),
         check_every: gateway.span_or_default("check_every"),
-        unread_within: gateway.span_or_default("unread_within"),
     }
 }
 

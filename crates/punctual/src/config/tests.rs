@@ -68,7 +68,6 @@ fn every_key_means_something() {
         max_idle_connections = 0
         connect_within = "4s"
         check_every = "6s"
-        unread_within = "5s"
         [history]
         dir = "past"
         max_bytes = "1GiB"

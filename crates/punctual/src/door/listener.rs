@@ -54,7 +54,7 @@ pub async fn serve(listener: TcpListener, link: Link, shared: Arc<Shared>) {
                 if let Some(failed) = complaint.went_well(failed) {
                     tracing::info!(failed, "connections are accepted again");
                 }
-                keep_alive(&stream, &CLIENTS, shared.rules().door.unread_within);
+                keep_alive(&stream, &CLIENTS);
                 let Some((turn, told_to_go)) = knocking.enter(peer.ip()).await else { return };
                 let (link, shared) = (link.clone(), Arc::clone(&shared));
                 tokio::spawn(async move {

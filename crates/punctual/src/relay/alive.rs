@@ -5,10 +5,7 @@
 
 use std::time::Duration;
 
-use punctual_core::time::Span;
-use rustix::net::sockopt::{
-    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
-};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
 use tokio::net::TcpStream;
 
 /// When a connection is asked whether the other end is there.
@@ -30,17 +27,16 @@ pub(crate) const CLUSTERS: Patience =
 pub(crate) const CLIENTS: Patience =
     Patience { quiet: Duration::from_secs(60), each: Duration::from_secs(15), times: 4 };
 
-/// Has the kernel ask, and give the connection up if the other end leaves unread for so long what was sent to it; zero: never.
-/// A cluster may, for as long as what is copied into it waits for a lock. Where the kernel cannot, the connection is as good as
-/// it was.
-pub(crate) fn keep_alive(stream: &TcpStream, patience: &Patience, unread_within: Span) {
+/// Has the kernel ask. Where it cannot, the connection is as good as it was.
+///
+/// How long what was sent may be unread is not bounded here: a cluster may read nothing for as long as what is copied into it
+/// waits for a lock.
+pub(crate) fn keep_alive(stream: &TcpStream, patience: &Patience) {
     let Patience { quiet, each, times } = *patience;
-    let unread = u32::try_from(unread_within.micros() / 1_000).unwrap_or(u32::MAX);
     let asked = set_socket_keepalive(stream, true)
         .and_then(|()| set_tcp_keepidle(stream, quiet))
         .and_then(|()| set_tcp_keepintvl(stream, each))
-        .and_then(|()| set_tcp_keepcnt(stream, times))
-        .and_then(|()| set_tcp_user_timeout(stream, unread));
+        .and_then(|()| set_tcp_keepcnt(stream, times));
     if let Err(error) = asked {
         tracing::debug!(%error, "a connection is not kept alive");
     }

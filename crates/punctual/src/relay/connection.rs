@@ -109,7 +109,7 @@ pub(super) async fn open(address: &Address, tls: &ClusterTls) -> Result<Socket, 
         Address::Tcp { host, port } => {
             let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
             stream.set_nodelay(true).map_err(unreachable)?;
-            keep_alive(&stream, &CLUSTERS, Span::ZERO);
+            keep_alive(&stream, &CLUSTERS);
             match tls {
                 ClusterTls::Off => Ok(Socket::Tcp(stream)),
                 ClusterTls::Preferred(connector) => encrypt(address, host, stream, (connector, false)).await,

@@ -147,13 +147,6 @@ pub(in crate::config) static GATEWAY: Table = Table {
              does not answer within `connect_within`, twice in a row, is given up with all that runs there, and is there again \
              once it answers. One that nothing runs on is not asked: it may sleep.",
         ),
-        key(
-            "unread_within",
-            Duration { least: NOTHING, most: DAY },
-            Is("\"10m\""),
-            "How long a client may leave unread what was sent to it. Then its session ends, and its query, which had held a slot. \
-             \"0s\": for ever.",
-        ),
     ],
 };
 
