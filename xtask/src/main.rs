@@ -6,6 +6,7 @@
 
 mod drivers;
 mod lanes;
+mod memory;
 mod needs;
 mod overhead;
 mod pgbench;
@@ -21,7 +22,8 @@ cargo xtask ci             formatting, lints with warnings denied, then the test
 cargo xtask needs          only install what the tests need
 cargo xtask bench lanes    light queries beside heavy ones on an embedded cluster, with lanes and without
 cargo xtask bench gateway  what the gateway costs: pgbench's lookups at a Postgres, through PgBouncer, and through it
-                           Both take the program to measure, or it is built in release mode first.
+cargo xtask bench memory   what the gateway takes: while large results pass, and for thousands of sessions
+                           All take the program to measure, or it is built in release mode first.
 cargo xtask drivers [PROGRAM] [--only NAME] [--format json]
                            the test suites of asyncpg, pg8000 and tokio-postgres, straight at a Postgres and through the gateway";
 
@@ -31,8 +33,8 @@ fn main() -> ExitCode {
     let done = match words[..] {
         ["test", ref more @ ..] => test(more),
         ["ci"] => lint().and_then(|()| test(&[])),
-        ["bench", what @ ("lanes" | "gateway")] => built().and_then(|program| bench(what, &program)),
-        ["bench", what @ ("lanes" | "gateway"), program] => bench(what, Path::new(program)),
+        ["bench", what @ ("lanes" | "gateway" | "memory")] => built().and_then(|program| bench(what, &program)),
+        ["bench", what @ ("lanes" | "gateway" | "memory"), program] => bench(what, Path::new(program)),
         ["drivers", ref more @ ..] => drivers(more),
         ["needs"] => needs::install().map(drop),
         ["help" | "--help" | "-h"] => {
@@ -76,6 +78,10 @@ fn test(args: &[&str]) -> Result<(), String> {
 fn bench(what: &str, punctual: &Path) -> Result<(), String> {
     match what {
         "lanes" => lanes::bench(punctual),
+        "memory" => {
+            let needs = needs::install()?;
+            memory::bench(punctual, &needs.postgres, &needs.python)
+        }
         _ => {
             needs::bouncer()?;
             overhead::bench(punctual, &needs::install()?.postgres)

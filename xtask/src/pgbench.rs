@@ -37,6 +37,13 @@ impl Gateway {
     }
 }
 
+impl Gateway {
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
 impl Drop for Gateway {
     fn drop(&mut self) {
         // Its clusters end with it.

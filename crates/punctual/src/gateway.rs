@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::catalog::Catalog;
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::config::Source;
 use crate::door::{self, Foresight, Guard, InForce, Rules};
 use crate::driver::fallback::Fallback;
@@ -176,7 +176,8 @@ impl Gateway {
             every,
         });
         let learning = renewal.map(|renewal| tokio::spawn(renewal.run(link.clone(), metrics.clone())));
-        let aside = asking.into_iter().chain(learning).collect();
+        let watching = tokio::spawn(clock::watch(clock, metrics.clone()));
+        let aside = asking.into_iter().chain(learning).chain([watching]).collect();
         let reload = Arc::new(Reload::new(source, Arc::clone(&settings), link.clone(), guard));
         let serving = http_listener.map(|listener| {
             let shared = http::Shared::new(link.clone(), metrics, front.clone(), reload.clone());

@@ -13,6 +13,7 @@ pub mod door;
 pub mod driver;
 pub mod experiment;
 mod figure;
+pub mod files;
 pub mod gateway;
 pub mod history;
 pub mod http;

@@ -47,6 +47,7 @@ pub struct Metrics {
     logins: ByClass,
     history_dropped: Counter,
     journal_dropped: Counter,
+    clock_behind: Gauge<f64, AtomicU64>,
 }
 
 impl fmt::Debug for Metrics {
@@ -129,6 +130,12 @@ impl Metrics {
                 Counter::default(),
             ),
             journal_dropped: kept(add, "journal_dropped", "Events that could not be recorded", Counter::default()),
+            clock_behind: kept(
+                add,
+                "clock_behind_seconds",
+                "How far the machine's clock is ahead of the one that decisions and records go by: it was set since the start",
+                Gauge::default(),
+            ),
             registry,
         }
     }
@@ -186,6 +193,11 @@ impl Metrics {
     /// So many more events could not be recorded.
     pub fn dropped_journal(&self, more: u64) {
         self.journal_dropped.inc_by(more);
+    }
+
+    /// The machine's clock is so many seconds ahead of the gateway's.
+    pub fn clock_behind(&self, seconds: f64) {
+        self.clock_behind.set(seconds);
     }
 
     /// Everything in Prometheus's text format. Without a snapshot (the driver does not answer) only the counts, and

@@ -150,6 +150,7 @@ fn merge(old: &Settings, read: Settings) -> (Settings, Reloaded) {
         ("connection_idle_timeout", door.connection_idle_timeout != old.door.connection_idle_timeout),
         ("connection_lifetime", door.connection_lifetime != old.door.connection_lifetime),
         ("connect_within", door.connect_within != old.door.connect_within),
+        ("check_every", door.check_every != old.door.check_every),
         ("shutdown_within", read.shutdown_within != old.shutdown_within),
     ];
     reloaded.changed.extend(bounds.iter().filter(|(_, differs)| *differs).map(|(key, _)| format!("gateway.{key}")));

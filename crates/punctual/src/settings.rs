@@ -83,6 +83,8 @@ pub struct Door {
     pub connection_lifetime: Span,
     /// How long connecting to a cluster may take.
     pub connect_within: Span,
+    /// How often a cluster that something runs on is asked whether it is still there.
+    pub check_every: Span,
 }
 
 /// Who may come in, and what of.
@@ -414,6 +416,7 @@ impl Default for Door {
             connection_idle_timeout: Span::from_secs(600),
             connection_lifetime: Span::from_secs(3_600),
             connect_within: Span::from_secs(10),
+            check_every: Span::from_secs(5),
         }
     }
 }

@@ -2,22 +2,8 @@
 
 mod served;
 
-use std::path::PathBuf;
-
 use served::{SIMULATED, Served};
 use tokio_postgres::{Client, NoTls};
-
-/// The processes that the gateway started as clusters.
-fn children(served: &Served) -> Vec<i32> {
-    let path = format!("/proc/{0}/task/{0}/children", served.pid());
-    let own = std::fs::read_dir(format!("/proc/{}/task", served.pid())).expect("its threads");
-    let lists = own.flatten().map(|task| task.path().join("children")).chain([PathBuf::from(path)]);
-    let texts: Vec<String> = lists.filter_map(|list| std::fs::read_to_string(list).ok()).collect();
-    let mut all: Vec<i32> = texts.iter().flat_map(|text| text.split_whitespace()).flat_map(str::parse).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
 
 fn kill(pid: i32) {
     let pid = rustix::process::Pid::from_raw(pid).expect("a process id");
@@ -85,18 +71,21 @@ async fn a_cluster_that_dies_costs_its_own_queries_and_comes_back() {
     }
     let (a, b) = (tokio::spawn(slow(a)), tokio::spawn(slow(b)));
     runs(&served, 2).await;
-    let killed = children(&served)[0];
+    let killed = served.children()[0];
     kill(killed);
     let (first, _, rest) = futures::future::select_all([a, b]).await;
-    let (client, error) = first.expect("the session goes on");
+    let (client, error) = first.expect("no panic");
     // Whichever comes first: the end of its connection, or the driver's word of the cluster's.
     assert!(matches!(code(&error), Some("08006" | "57P01")), "{error}");
+    // What comes now would be done without the beginning of its transaction.
+    assert!(client.simple_query(QUICK).await.expect_err("the session is over").is_closed());
+    let client = served.client("test").await;
     // Until its end is known a query may still be sent there; then it is told so, and the next one goes elsewhere.
     while let Err(error) = client.simple_query(QUICK).await {
         assert!(matches!(code(&error), Some("08006" | "57P01")), "{error}");
     }
     served.wait_ready_all(2);
-    assert!(!children(&served).contains(&killed));
+    assert!(!served.children().contains(&killed));
     assert!(!rest[0].is_finished(), "its neighbour is untouched");
     drop(rest);
 }
@@ -119,7 +108,7 @@ async fn a_query_that_has_sent_nothing_goes_to_another_cluster_when_its_own_dies
     let size = if first == "a" { "--size\x002\0" } else { "--size\x001\0" };
     let is_it =
         |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(size));
-    kill(children(&served).into_iter().find(is_it).expect("its process"));
+    kill(served.children().into_iter().find(is_it).expect("its process"));
     let second = loop {
         match cluster_of_the_only_one(&served) {
             Some(now) if now != first => break now,
@@ -156,7 +145,7 @@ async fn a_drain_finishes_what_runs_and_refuses_what_comes() {
 async fn clusters_do_not_outlive_a_gateway_that_was_killed() {
     let served = Served::start(SIMULATED);
     served.wait_ready_all(2);
-    let clusters = children(&served);
+    let clusters = served.children();
     assert_eq!(clusters.len(), 2);
     served.kill();
     while clusters.iter().any(|pid| is_alive(*pid)) {

@@ -293,6 +293,12 @@ impl Dispatcher {
         cluster.map_or_else(Vec::new, |cluster| cluster.running.keys().copied().collect())
     }
 
+    /// Clusters that something runs on or a session holds: they are awake, and it matters whether they are still there.
+    pub fn busy(&self) -> impl Iterator<Item = (ClusterId, Generation)> {
+        let is_busy = |cluster: &&Cluster| !cluster.running.is_empty() || !cluster.idle_pins.is_empty();
+        self.clusters.values().filter(is_busy).map(|cluster| (cluster.id, cluster.generation))
+    }
+
     /// True if a cluster is ready or may become so.
     pub fn is_any_coming(&self) -> bool {
         let comes = |phase| matches!(phase, Phase::Starting | Phase::Ready | Phase::Failed);

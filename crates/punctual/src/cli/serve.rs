@@ -8,6 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Stop;
 use crate::config::Source;
+use crate::files::Files;
 use crate::gateway::Gateway;
 use crate::settings::Settings;
 use crate::{prepare, print};
@@ -27,6 +28,7 @@ pub(super) struct Flags {
 
 pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("info");
+    Files::raise();
     let source = Source { file: flags.config.clone(), listen: flags.listen.clone(), http: flags.http.clone() };
     let mut settings =
         source.read().map_err(|why| Stop::usage(format_args!("the configuration cannot be used:\n{why}")))?;

@@ -92,6 +92,7 @@ use Kind::{
 };
 
 const NOTHING: Span = Span::ZERO;
+const MILLISECOND: Span = Span::from_millis(1);
 const SECOND: Span = Span::from_secs(1);
 const HOUR: Span = Span::from_secs(3_600);
 const DAY: Span = Span::from_secs(86_400);

@@ -259,6 +259,7 @@ fn door(gateway: &Section<'_>) -> Door {
         connection_idle_timeout: gateway.span_or_default("connection_idle_timeout"),
         connection_lifetime: gateway.span_or_default("connection_lifetime"),
         connect_within: gateway.span_or_default("connect_within"),
+        check_every: gateway.span_or_default("check_every"),
     }
 }
 

@@ -67,6 +67,7 @@ fn every_key_means_something() {
         max_statements = 5
         max_idle_connections = 0
         connect_within = "4s"
+        check_every = "6s"
         [history]
         dir = "past"
         max_bytes = "1GiB"

@@ -30,12 +30,11 @@ use super::standing::Standing;
 use super::startup::{Hello, Opening, open};
 use super::statements::Statements;
 use crate::link::{Link, MAILBOX, Report};
+use crate::record::append::Complaint;
+use crate::relay::alive::{CLIENTS, keep_alive};
 use crate::relay::carried::Memory;
 use crate::relay::{ServerFacts, Socket};
 use crate::tls::serving::{DoorTls, Identity};
-
-/// Connections that may be on their way to a session at once.
-const KNOCKING: usize = 256;
 
 /// How long the wait is after a connection could not be accepted (too many open files, say).
 const BREATHER: Duration = Duration::from_millis(100);
@@ -47,10 +46,15 @@ const FACTS_WITHIN: Duration = Duration::from_secs(1);
 ///
 /// [`Order::Farewell`]: crate::link::Order::Farewell
 pub async fn serve(listener: TcpListener, link: Link, shared: Arc<Shared>) {
-    let knocking = Knocking::new(KNOCKING);
+    let knocking = Knocking::new(shared.files().knocking());
+    let (mut complaint, mut failed) = (Complaint::default(), 0);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
+                if let Some(failed) = complaint.went_well(failed) {
+                    tracing::info!(failed, "connections are accepted again");
+                }
+                keep_alive(&stream, &CLIENTS);
                 let Some((turn, told_to_go)) = knocking.enter(peer.ip()).await else { return };
                 let (link, shared) = (link.clone(), Arc::clone(&shared));
                 tokio::spawn(async move {
@@ -66,7 +70,10 @@ pub async fn serve(listener: TcpListener, link: Link, shared: Arc<Shared>) {
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                failed += 1;
+                if complaint.failed(failed - 1) {
+                    tracing::warn!(%error, "connections cannot be accepted; trying again and again");
+                }
                 tokio::time::sleep(BREATHER).await;
             }
         }
@@ -235,9 +242,7 @@ async fn begin(
     let place = match shared.admit() {
         Ok(Some(place)) => place,
         Ok(None) => {
-            let most = shared.rules().door.max_sessions;
-            let problem = Problem::new(b"53300", format!("too many clients: {most} sessions are connected already"));
-            return turn_away(client, &problem.hint("Close some, or raise max_sessions.")).await;
+            return turn_away(client, &too_many(&shared)).await;
         }
         Err(error) => {
             tracing::error!(%error, "no random numbers for a cancel key");
@@ -257,6 +262,16 @@ async fn begin(
     (session.running, session.retry_after) = (running, retry_after);
     welcome(&mut session, &facts, process, secret);
     presence.told = session.live().await;
+}
+
+/// What one client too many is told.
+fn too_many(shared: &Shared) -> Problem {
+    let (most, files) = (shared.rules().door.max_sessions, shared.files().sessions());
+    let hint = match files < most {
+        true => "More open files would allow for more (ulimit -n, LimitNOFILE).",
+        false => "Close some, or raise max_sessions.",
+    };
+    Problem::new(b"53300", format!("too many clients: {} sessions are connected already", most.min(files))).hint(hint)
 }
 
 fn session(

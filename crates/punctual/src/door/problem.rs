@@ -149,6 +149,10 @@ impl Problem {
                 Problem::new(b"28000", format!("user \"{user}\" may not come to cluster {cluster}"))
                     .hint("Add a line for it to the `credentials_file` of the cluster.")
             }
+            error if error.is_ours() => {
+                Problem::new(b"53000", format!("no room for a connection to cluster {cluster}: {error}"))
+                    .hint("Let the gateway have more open files (ulimit -n, LimitNOFILE), or lower max_sessions.")
+            }
             error => Problem::new(b"08006", format!("no connection to cluster {cluster}: {error}")),
         }
     }

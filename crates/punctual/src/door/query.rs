@@ -337,7 +337,8 @@ impl Session {
         work: &Work,
     ) -> Result<Had, Over> {
         tracing::info!(query = id.0, cluster = pool.name(), %error, "no connection for a query");
-        if error.is_the_clients() {
+        // For want of files no other cluster could be reached either.
+        if error.is_the_clients() || error.is_ours() {
             let problem = Problem::no_connection(&error, pool.name());
             self.finished(id, Outcome::Failed { sqlstate: problem.sqlstate, rows: 0, bytes: 0 }, false).await?;
             self.fail(&problem, work.is_whole());
@@ -388,7 +389,7 @@ impl Session {
                 },
                 Err(error) => {
                     failure = Problem::no_connection(&error, pool.name());
-                    if error.is_the_clients() {
+                    if error.is_the_clients() || error.is_ours() {
                         break;
                     }
                     self.report(Report::Doubtful { pool }).await?;
@@ -428,6 +429,7 @@ impl Session {
                 self.pipeline.start_over();
                 let cluster = lease.pool().cluster();
                 drop(lease);
+                self.cancelling = None;
                 self.report(Report::Happened(Event::Bounced { query, cluster, lost: false })).await?;
                 return Ok(Ran::Bounced);
             }
@@ -557,9 +559,11 @@ impl Session {
     /// The cluster will not be ready any more: tells client and driver, and closes the connection.
     async fn break_off(&mut self, id: Option<QueryId>, mut lease: Lease, attempt: Attempt) -> Result<(), Over> {
         let Attempt { ended, replies, approved, whole, .. } = attempt;
-        let (pool, was_stuck) = (Arc::clone(lease.pool()), self.standing.stuck.is_some());
+        let pool = Arc::clone(lease.pool());
+        let (was_stuck, was_in_transaction) = (self.standing.stuck.is_some(), self.standing.status != b'I');
         self.client.out.extend(lease.input.take(approved));
-        let told_to_stop = lease.tainted;
+        // Not that it is tainted: what an error leaves behind taints it, too.
+        let told_to_stop = self.cancelling.take().is_some();
         drop(lease);
         self.standing.lost();
         self.wishes.pinned = None;
@@ -597,7 +601,8 @@ impl Session {
             // In the middle of a message nothing can be said.
             return Err(Over);
         }
-        if was_stuck {
+        // A client that goes on after the error would have the rest of its transaction done, and kept, without the beginning.
+        if was_stuck || was_in_transaction {
             return Err(self.fatal(&problem));
         }
         self.fail(&problem, whole);

@@ -1,19 +1,20 @@
 //! What all sessions of a gateway share: what is in force, running numbers, cancel keys.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_core::id::{QueryId, SessionId};
 use punctual_core::time::Span;
+use ring::rand::{SecureRandom, SystemRandom};
 
 use super::guard::Guard;
 use super::in_force::{InForce, Rules};
 use super::ranges::TimeRanges;
 use super::table::Answers;
 use crate::driver::fallback::Fallback;
+use crate::files::Files;
 use crate::history;
 use crate::plans::Plans;
 
@@ -27,6 +28,7 @@ pub struct Shared {
     answers: Arc<dyn Answers>,
     fallback: Arc<Fallback>,
     guard: Arc<Guard>,
+    files: Files,
     queries: AtomicU64,
     sessions: AtomicU64,
     connected: AtomicU32,
@@ -81,6 +83,7 @@ impl Shared {
             answers,
             fallback,
             guard,
+            files: Files::now(),
             queries: AtomicU64::new(first_number),
             sessions: AtomicU64::new(first_number),
             connected: AtomicU32::new(0),
@@ -140,6 +143,11 @@ impl Shared {
         &self.guard
     }
 
+    /// How many files there may be, for clients among others.
+    pub(super) fn files(&self) -> Files {
+        self.files
+    }
+
     /// Sessions that are connected.
     pub fn sessions(&self) -> u32 {
         self.connected.load(Ordering::Relaxed)
@@ -161,8 +169,9 @@ impl Shared {
     /// If the system gives no random secret.
     pub(super) fn admit(self: &Arc<Shared>) -> io::Result<Option<Place>> {
         let mut secret = [0; 4];
-        File::open("/dev/urandom")?.read_exact(&mut secret)?;
-        let limit = self.rules().door.max_sessions.min(MOST_SESSIONS);
+        // Without a file: there may be none left.
+        SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("the system gives none"))?;
+        let limit = self.rules().door.max_sessions.min(MOST_SESSIONS).min(self.files.sessions());
         let mut keys = self.keys();
         if keys.known.len() >= limit as usize {
             return Ok(None);

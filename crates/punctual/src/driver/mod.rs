@@ -184,6 +184,7 @@ impl Driver {
         }
         let mut batch = Vec::with_capacity(BATCH);
         let mut alarm = Alarm::new();
+        let mut look = every(self.settings.door.check_every);
         while !self.dispatcher.is_shut_down() && !self.fallback.is_over() {
             alarm.set(self.dispatcher.next_wakeup().map(|at| self.clock.instant(at)));
             tokio::select! {
@@ -206,6 +207,12 @@ impl Driver {
                     }
                     for report in batch.drain(..) {
                         self.report(report);
+                    }
+                }
+                _ = look.tick() => {
+                    self.look_at_busy();
+                    if look.period() != Duration::from_micros(self.settings.door.check_every.micros()) {
+                        look = every(self.settings.door.check_every);
                     }
                 }
                 () = alarm.rings() => {
@@ -567,6 +574,13 @@ impl Driver {
         self.dropped = (history, journal);
     }
 
+    /// Has those looked at that something runs on: one that hangs says nothing, and neither do its connections.
+    fn look_at_busy(&mut self) {
+        if !self.fallback.is_on() {
+            self.dispatcher.busy().for_each(|(cluster, generation)| self.providers.check(cluster, generation));
+        }
+    }
+
     fn check_now_and_then(&mut self) {
         let now = self.clock.now();
         if now < self.next_check {
@@ -588,6 +602,13 @@ impl Driver {
             self.failures.keep(&known);
         }
     }
+}
+
+/// Ticks that come no faster after a pause.
+fn every(period: Span) -> tokio::time::Interval {
+    let mut ticks = tokio::time::interval(Duration::from_micros(period.micros().max(1)));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks
 }
 
 /// One timer for all that is due. Setting it anew for every event costs more than the decision, so it is moved only when

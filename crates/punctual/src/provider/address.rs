@@ -1,14 +1,16 @@
 //! Clusters that are there already: nothing is started or stopped, only found and lost.
 //!
 //! A cluster of this kind is ready when it accepts a connection and a login. It is not asked again on a timer, since
-//! a warehouse that bills by use would be kept awake by that; only when a connection fails is it looked at.
+//! a warehouse that bills by use would be kept awake by that; only while something runs there, or when a connection fails,
+//! is it looked at.
 
 use std::time::Duration;
 
 use punctual_core::event::LossCause;
+use punctual_core::time::Span;
 
 use super::{Notice, Start, Wish};
-use crate::relay;
+use crate::relay::{self, ConnectError};
 use crate::settings::Endpoint;
 
 /// The wait between two attempts to reach a cluster that is not there yet.
@@ -43,13 +45,27 @@ pub(super) async fn run(mut start: Start, endpoint: Endpoint) {
             Wish::Run => {}
             Wish::Stop | Wish::Kill => return start.report(Notice::Stopped).await,
             Wish::Check(_) => {
-                if let Err(error) = relay::probe(&endpoint, start.door.connect_within).await
-                    && !error.is_there()
-                {
+                if let Err(error) = look(&endpoint, start.door.connect_within).await {
                     return start.report(Notice::Lost(LossCause::Unreachable, error.to_string())).await;
                 }
             }
         }
+    }
+}
+
+/// Looks whether a cluster is still there that was. One that does not answer in time is asked once more, since whatever runs
+/// there is lost with it; that this machine has no room for a connection says nothing of it.
+///
+/// # Errors
+/// Why it is taken for gone.
+pub(super) async fn look(endpoint: &Endpoint, within: Span) -> Result<(), ConnectError> {
+    let mut seen = relay::probe(endpoint, within).await;
+    if matches!(seen, Err(ConnectError::TimedOut { .. })) {
+        seen = relay::probe(endpoint, within).await;
+    }
+    match seen {
+        Err(error) if !error.is_there() && !error.is_ours() => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -15,6 +15,7 @@ use punctual_core::cluster::Spec;
 use punctual_core::event::LossCause;
 use punctual_core::id::ClusterId;
 use punctual_core::time::Span;
+use ring::rand::SecureRandom;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
@@ -285,7 +286,7 @@ async fn listen(stderr: ChildStderr) -> VecDeque<String> {
 /// 32 bytes of the system's entropy, in hexadecimal.
 fn random_secret() -> io::Result<String> {
     let mut bytes = [0u8; 32];
-    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    ring::rand::SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("the system gives none"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

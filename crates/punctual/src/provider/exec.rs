@@ -32,6 +32,7 @@ pub(super) use self::roll::{Hand, Roll};
 use self::survey::{Listed, Stage};
 pub(super) use self::survey::{Table, survey};
 use self::tries::Tries;
+use super::address::look;
 use super::{About, Notice, Start, Wish};
 use crate::config;
 use crate::relay;
@@ -114,9 +115,7 @@ async fn live(mut start: Start, wanted: &Wanted) {
                 return start.report(Notice::Stopped).await;
             }
             Wish::Check(_) => {
-                if let Err(error) = relay::probe(&endpoint, start.door.connect_within).await
-                    && !error.is_there()
-                {
+                if let Err(error) = look(&endpoint, start.door.connect_within).await {
                     // Said before it is stopped, which may take long: meanwhile nothing is to be sent there.
                     start.report(Notice::Lost(LossCause::Unreachable, error.to_string())).await;
                     return end(wanted).await;

@@ -9,6 +9,7 @@ use punctual_core::time::Span;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
+use super::alive::{CLUSTERS, keep_alive};
 use super::buffer::Buffer;
 use super::carried::Carried;
 use super::error::{ConnectError, Garbled};
@@ -108,6 +109,7 @@ pub(super) async fn open(address: &Address, tls: &ClusterTls) -> Result<Socket, 
         Address::Tcp { host, port } => {
             let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
             stream.set_nodelay(true).map_err(unreachable)?;
+            keep_alive(&stream, &CLUSTERS);
             match tls {
                 ClusterTls::Off => Ok(Socket::Tcp(stream)),
                 ClusterTls::Preferred(connector) => encrypt(address, host, stream, (connector, false)).await,

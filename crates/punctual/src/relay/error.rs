@@ -6,6 +6,7 @@ use punctual_core::query::SqlState;
 use punctual_core::time::Span;
 
 use super::frames::BadLength;
+use crate::files::is_shortage;
 use crate::settings::Address;
 
 /// A connection to a cluster could not be had.
@@ -100,6 +101,14 @@ impl ConnectError {
         match self {
             ConnectError::Refused(said) => &said.sqlstate.0 != b"57P03",
             ConnectError::Authentication(_) | ConnectError::Nobody { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// True if this machine has no files, ports or memory left for a connection, which says nothing of the cluster.
+    pub fn is_ours(&self) -> bool {
+        match self {
+            ConnectError::Unreachable { cause, .. } | ConnectError::Encryption { cause, .. } => is_shortage(cause),
             _ => false,
         }
     }

@@ -10,6 +10,7 @@
 //! is whole frames that nobody decodes. One whose state is not known is closed, never used again: that is how a client
 //! never sees another query's rows.
 
+pub(crate) mod alive;
 pub(crate) mod asking;
 pub mod buffer;
 pub mod carried;

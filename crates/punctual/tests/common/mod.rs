@@ -3,8 +3,10 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod driver;
+pub mod mortal;
 pub mod postgres;
 pub mod raw;
+pub mod wire;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use punctual::settings::{Address, Endpoint, Login};
 
-const HOW_TO_GET_IT: &str = "these tests need a Postgres server: apt-get install -y postgresql";
+pub(crate) const HOW_TO_GET_IT: &str = "these tests need a Postgres server: apt-get install -y postgresql";
 
 /// A Postgres that runs.
 pub(crate) struct Postgres {
@@ -97,7 +97,7 @@ impl Postgres {
 }
 
 /// The newest installation's programs.
-fn installation() -> PathBuf {
+pub(crate) fn installation() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").map(|dir| dir.flatten().map(|entry| entry.path()).collect());
     let mut versions: Vec<PathBuf> = versions.unwrap_or_default();
     versions.sort();
@@ -106,7 +106,7 @@ fn installation() -> PathBuf {
 }
 
 /// A data directory that is set up, shared by all processes that run tests.
-fn template(bin: &Path) -> PathBuf {
+pub(crate) fn template(bin: &Path) -> PathBuf {
     let temp = std::env::temp_dir();
     let lock = File::create(temp.join("punctual-test-postgres.lock")).expect("the temporary directory can be written");
     lock.lock().expect("it can be locked");
@@ -161,7 +161,7 @@ fn am_root() -> bool {
 }
 
 /// A program that does not run as root, and is interrupted when we go.
-fn as_postgres(program: &Path) -> Command {
+pub(crate) fn as_postgres(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "INT"]);
     if am_root() {
@@ -171,14 +171,14 @@ fn as_postgres(program: &Path) -> Command {
     command
 }
 
-fn own(dir: &Path) {
+pub(crate) fn own(dir: &Path) {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).expect("it is ours");
     if am_root() {
         run(Command::new("chown").args(["-R", "postgres:postgres"]).arg(dir));
     }
 }
 
-fn run(command: &mut Command) {
+pub(crate) fn run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; {HOW_TO_GET_IT}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

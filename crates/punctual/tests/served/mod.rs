@@ -27,9 +27,10 @@ pub(crate) struct Served {
     log: Option<JoinHandle<String>>,
 }
 
-/// The program under test.
+/// The program under test: the one that was built with the tests, unless PUNCTUAL_TEST_PROGRAM names another.
 pub(crate) fn punctual() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    let program = std::env::var_os("PUNCTUAL_TEST_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_punctual").into());
+    let mut command = Command::new(program);
     command.env("NO_COLOR", "1").stdin(Stdio::null());
     command
 }
@@ -66,6 +67,18 @@ impl Served {
     /// The same, with HTTP served there.
     pub(crate) fn start_in_with_http(dir: TempDir, http: &str, configuration: &str) -> Served {
         let mut child = spawn_with(dir.path(), "10s", configuration, Stdio::piped(), &["--http", http]);
+        let log = heard(&mut child);
+        Served::of(child, dir, Some(log))
+    }
+
+    /// The same, started by another program: with limits, say, or with files of its own.
+    pub(crate) fn start_by(wrapper: &[&str], dir: TempDir, configuration: &str) -> Served {
+        let file = write_file(dir.path(), "10s", configuration);
+        let program = punctual();
+        let mut command = Command::new(wrapper[0]);
+        command.args(&wrapper[1..]).arg(program.get_program()).args(["serve", "-c"]).arg(file).env("NO_COLOR", "1");
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
         let log = heard(&mut child);
         Served::of(child, dir, Some(log))
     }
@@ -150,9 +163,27 @@ impl Served {
         (status, body.to_owned())
     }
 
+    /// What a metric comes to, over all its labels.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let text = self.get("/metrics").1;
+        let value = |line: &str| line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok());
+        text.lines().filter(|line| line.split([' ', '{']).next() == Some(name)).filter_map(value).sum()
+    }
+
     /// Its process.
     pub(crate) fn pid(&self) -> i32 {
         self.child.id().cast_signed()
+    }
+
+    /// The processes that it has started as clusters.
+    pub(crate) fn children(&self) -> Vec<i32> {
+        let own = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("its threads");
+        let lists = own.flatten().map(|task| task.path().join("children"));
+        let texts: Vec<String> = lists.filter_map(|list| std::fs::read_to_string(list).ok()).collect();
+        let mut all: Vec<i32> = texts.iter().flat_map(|text| text.split_whitespace()).flat_map(str::parse).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// SIGTERM.

@@ -2,7 +2,7 @@
 
 use super::Fallback::{Is, Required, Said};
 use super::Kind::{Bytes, Choice, Count, Duration, Listen, Path, Words};
-use super::{DAY, GIB, HOUR, KIB, MIB, NOTHING, SECOND, TIB, Table, key};
+use super::{DAY, GIB, HOUR, KIB, MIB, MILLISECOND, NOTHING, SECOND, TIB, Table, key};
 
 /// `[gateway]`.
 pub(in crate::config) static GATEWAY: Table = Table {
@@ -138,6 +138,14 @@ pub(in crate::config) static GATEWAY: Table = Table {
             Duration { least: SECOND, most: HOUR },
             Is("\"10s\""),
             "How long connecting to a cluster may take.",
+        ),
+        key(
+            "check_every",
+            Duration { least: MILLISECOND, most: DAY },
+            Is("\"5s\""),
+            "How often a cluster that something runs on is asked whether it is still there, by a log-in of its own. One that \
+             does not answer within `connect_within`, twice in a row, is given up with all that runs there, and is there again \
+             once it answers. One that nothing runs on is not asked: it may sleep.",
         ),
     ],
 };
