@@ -27,6 +27,14 @@ pub(crate) struct Served {
     log: Option<JoinHandle<String>>,
 }
 
+/// Writes a file as secrets are kept.
+pub(crate) fn write_secret(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+
+    std::fs::write(path, text).expect("a file");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+}
+
 /// The program under test.
 pub(crate) fn punctual() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
