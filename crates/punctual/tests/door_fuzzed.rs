@@ -10,7 +10,7 @@ use fuzzed::{Doorway, How, walk};
 use punctual_core::rng::Rng;
 
 /// Sessions that are walked.
-const SESSIONS: u64 = 6_000;
+const SESSIONS: u64 = 4_000;
 
 /// How long one may take before it counts as a loop: each is done within milliseconds.
 const STUCK: Duration = Duration::from_secs(120);
