@@ -155,8 +155,7 @@ impl Doorway {
         serving.await.expect("the door does not panic");
         let snapshot = self.link.look().await.expect("the driver is there");
         assert_eq!(snapshot.broken, 0, "an invariant of the dispatcher is broken");
-        let heard = lock(&heard).clone();
-        heard
+        lock(&heard).clone()
     }
 
     /// Waits until nothing happens any more.
