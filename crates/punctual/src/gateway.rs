@@ -117,6 +117,9 @@ impl Gateway {
             Some(address) => Some(listen("gateway.http", address).await?),
             None => None,
         };
+        if let Some(exposed) = settings.access.exposed() {
+            tracing::warn!("{exposed}");
+        }
         let settings = Arc::new(settings);
         let clock = Clock::start();
         let history =

@@ -121,6 +121,16 @@ impl Auth {
 }
 
 impl Access {
+    /// What others on this machine can read and had better not, in a sentence.
+    pub fn exposed(&self) -> Option<&'static str> {
+        match &self.auth {
+            Auth::Scram(users) if users.is_readable() => Some(
+                "others on this machine can read `gateway.users_file` and try guesses at passwords: `chmod 600` it",
+            ),
+            Auth::Scram(_) | Auth::Trust => None,
+        }
+    }
+
     /// True if that user may see what others run. Where nobody proves who they are, all may.
     pub fn is_admin(&self, user: &str) -> bool {
         match self.auth {

@@ -5,7 +5,7 @@ mod served;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use served::{SIMULATED, Served, punctual};
+use served::{SIMULATED, Served, punctual, write_secret};
 use tokio_postgres::{Config, NoTls};
 
 /// What to write into the file of users for one.
@@ -229,7 +229,7 @@ fn send(served: &Served, request: &str) -> String {
 fn a_query_by_http_is_of_a_user_that_a_token_names_and_of_no_other() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let tokens = "only-for-metrics-and-lists\nonly-for-queries-of-looker looker\nfor-queries-of-whoever-it-is *\n";
-    std::fs::write(dir.path().join("tokens"), tokens).expect("a file");
+    write_secret(&dir.path().join("tokens"), tokens);
     let served = Served::start_in(dir, &format!("http_tokens_file = \"tokens\"\n{SIMULATED}"));
     while !ask(&served, "/readyz", "").starts_with("HTTP/1.1 200") {
         std::thread::yield_now();
@@ -261,7 +261,7 @@ async fn where_a_password_is_asked_for_http_is_no_way_around_it() {
 #[test]
 fn off_loopback_each_request_shows_a_token() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    std::fs::write(dir.path().join("tokens"), "0123456789abcdef01234567\n").expect("a file");
+    write_secret(&dir.path().join("tokens"), "0123456789abcdef01234567\n");
     let file = |more: &str| format!("http_tokens_file = \"tokens\"\n{more}{SIMULATED}");
     let served = Served::start_in_with_http(dir, "0.0.0.0:0", &file(""));
     let right = "Authorization: Bearer 0123456789abcdef01234567\r\n";

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use certificates::{Authority, Tls};
 use common::postgres::Postgres;
 use punctual::auth::users::line;
-use served::{Served, punctual};
+use served::{Served, punctual, write_secret};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 use tokio_postgres::config::SslMode;
@@ -59,7 +59,7 @@ async fn start(credentials: &str, login: &str) -> Served {
     authority.issue("gateway", "DNS:localhost");
     let users: String = ["ann", "bob", "eve"].iter().map(|name| line(name, "gateway") + "\n").collect();
     std::fs::write(dir.path().join("users"), users).expect("a file");
-    std::fs::write(dir.path().join("credentials"), credentials).expect("a file");
+    write_secret(&dir.path().join("credentials"), credentials);
     let ca = cluster.certificates.path().join("ca.crt");
     Served::start_in(dir, &configuration(cluster.port, &ca, login))
 }
@@ -110,8 +110,7 @@ async fn who_a_user_is_on_the_cluster_is_said_line_by_line() {
         assert_eq!(is(&eve).await, "28000 user \"eve\" may not come to cluster pg");
     }
     // Read again, without a word to the sessions.
-    std::fs::write(served.dir.path().join("credentials"), "eve analyst \"a secret\"\nbob loader opensesame\n")
-        .expect("a file");
+    write_secret(&served.dir.path().join("credentials"), "eve analyst \"a secret\"\nbob loader opensesame\n");
     let (status, answer) = served.post("/v1/reload", "");
     let changed = "{\"changed\":[\"cluster \\\"pg\\\".credentials_file\"],\"restart\":[]}";
     assert_eq!((status, answer.as_str()), (200, changed));
@@ -130,7 +129,7 @@ async fn those_who_are_not_named_come_as_the_clusters_own_user() {
     let login = "credentials_file = \"credentials\"\nuser = \"everyone\"\npassword_file = \"password\"";
     let dir = tempfile::tempdir().expect("a directory");
     let password = dir.path().join("password");
-    std::fs::write(&password, "opensesame\n").expect("a file");
+    write_secret(&password, "opensesame\n");
     let served = start("ann analyst \"a secret\"\n", &login.replace("\"password\"", &format!("{password:?}"))).await;
     served.wait_ready();
     assert_eq!(is(&connect(&served, "ann").await).await, "analyst true");
@@ -168,7 +167,7 @@ async fn much_passes_both_ways_encrypted_and_a_cancel_reaches_the_cluster() {
 /// What `punctual check --connect` says of the cluster with that `tls`.
 fn check(cluster: &Cluster, host: &str, tls: &str) -> String {
     let dir = tempfile::tempdir().expect("a directory");
-    std::fs::write(dir.path().join("credentials"), "ann loader opensesame\n").expect("a file");
+    write_secret(&dir.path().join("credentials"), "ann loader opensesame\n");
     let file = dir.path().join("punctual.toml");
     let port = cluster.port;
     let text = format!(

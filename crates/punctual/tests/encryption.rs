@@ -140,6 +140,18 @@ async fn a_query_is_cancelled_by_a_request_that_is_encrypted_and_by_one_that_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_encrypted_cancel_request_is_seen_off_with_a_goodbye() {
+    let (served, authority) = start("required");
+    let stream = TcpStream::connect(served.address).await.expect("it listens");
+    let tls = Tls::trusting(&authority.certificate(), &[b"postgresql"]);
+    let mut stream = tls.direct(stream).await.expect("a handshake");
+    // Of nobody's query; as libpq 17 sends it, which takes an end without a goodbye for a failure.
+    let request = [16i32, 80_877_102, 1, 2].map(i32::to_be_bytes).concat();
+    stream.write_all(&request).await.expect("it is sent");
+    assert_eq!(stream.read(&mut [0]).await.expect("an end, not a break"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_sent_before_the_handshake_is_not_taken_for_what_is_said_after_it() {
     let (served, _) = start("allowed");
     let mut stream = TcpStream::connect(served.address).await.expect("it listens");

@@ -86,3 +86,81 @@ fn an_address_that_others_could_reach_is_refused_in_a_flag_too() {
         assert!(said.contains(&format!("{flag}: \"0.0.0.0:0\" can be reached from other machines")), "{said}");
     }
 }
+
+/// What `serve --check-only` says of a configuration, with which exit code.
+fn rehearse(dir: &std::path::Path, text: &str, more: &[&str]) -> (Option<i32>, String, String) {
+    let file = dir.join("punctual.toml");
+    std::fs::write(&file, text).expect("a file");
+    let output = punctual().args(["serve", "--check-only", "-c"]).arg(&file).args(more).output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&dir.display().to_string(), "DIR");
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn what_would_be_served_is_said_without_serving_or_writing() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let gateway = format!(
+        "[gateway]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nstate_dir = {:?}\n",
+        dir.path().join("state")
+    );
+    let text = gateway.clone() + SIMULATED;
+    let (code, said, wrong) = rehearse(dir.path(), &text, &[]);
+    assert_eq!((code, wrong.as_str()), (Some(0), ""), "{said}");
+    for part in [
+        "With DIR/punctual.toml it would serve",
+        "clients at 127.0.0.1:0",
+        "cluster b: simulated, 4 slots",
+        "DIR/state/journal",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!dir.path().join("state").exists());
+    let (code, said, _) = rehearse(dir.path(), &text, &["--format", "json"]);
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((code, &said["right"], &said["serves"]["clusters"][0]["name"]), (Some(0), &true.into(), &"a".into()));
+
+    // What a gateway that runs has is no mistake.
+    let served = Served::start_in(dir, &SIMULATED.replace("[[cluster]]\nname = \"a\"", "[[cluster]]\nname = \"c\""));
+    let text = format!(
+        "[gateway]\nlisten = \"{}\"\nstate_dir = {:?}\n{SIMULATED}",
+        served.address,
+        served.dir.path().join("state")
+    );
+    let elsewhere = tempfile::tempdir().expect("a temporary directory");
+    let (code, said, wrong) = rehearse(elsewhere.path(), &text, &["--http", "off"]);
+    assert_eq!((code, wrong.as_str()), (Some(0), ""), "{said}");
+    assert!(said.contains("another program listens") && said.contains("another gateway writes"), "{said}");
+}
+
+#[test]
+fn what_would_keep_it_from_serving_is_said_with_its_place() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(dir.path().join("file"), "no directory").expect("a file");
+    std::fs::write(dir.path().join("model"), "no model").expect("a file");
+    let text = format!(
+        "[gateway]\nlisten = \"192.0.2.1:6432\"\nhttp = \"off\"\nstate_dir = {:?}\nauth = \"scram\"\nusers_file = \"users\"\n\
+         [prediction]\nmodel = \"model\"\n\
+         [[cluster]]\nname = \"x\"\nkind = \"exec\"\nstart = [\"/no/such\"]\nstop = [\"true\"]\nlist = [\"true\"]\n",
+        dir.path().join("file/state")
+    );
+    let (code, said, wrong) = rehearse(dir.path(), &text, &[]);
+    assert_eq!((code, said.as_str()), (Some(2), ""));
+    let missing = "punctual.toml:6:14: gateway.users_file: cannot read DIR/users: No such file or directory";
+    assert!(wrong.contains(missing), "{wrong}");
+
+    std::fs::write(dir.path().join("users"), punctual::auth::users::line("ann", "opensesame")).expect("a file");
+    let (code, said, wrong) = rehearse(dir.path(), &text, &[]);
+    assert_eq!((code, said.as_str()), (Some(2), ""));
+    for part in [
+        "gateway.listen: 192.0.2.1:6432 cannot be listened on",
+        "gateway.state_dir: ",
+        "prediction.model: ",
+        "cluster: cluster \"x\" would not start: there is no program /no/such, which `start` runs",
+    ] {
+        assert!(wrong.contains(&format!("DIR/punctual.toml: {part}")), "{part}: {wrong}");
+    }
+    let (code, said, wrong) = rehearse(dir.path(), &text, &["--format", "json"]);
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((code, wrong.as_str(), &said["right"]), (Some(2), "", &false.into()));
+    assert_eq!(said["problems"][0]["key"], "gateway.listen");
+}

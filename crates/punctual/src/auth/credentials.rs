@@ -15,6 +15,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::lines::{self, Fault, FileError, word};
+use super::private::Keep;
 use crate::settings::Secret;
 
 /// How a line is written.
@@ -50,7 +51,7 @@ impl Credentials {
     /// # Errors
     /// If it cannot be read, or with all that is wrong in it.
     pub fn read(path: &Path) -> Result<Credentials, FileError> {
-        let all = lines::named(path, credential)?;
+        let all = lines::named(path, Keep::Secrets, credential)?.all;
         let first = all.first().map(|(_, credential)| credential.clone());
         Ok(Credentials { by_user: all.into_iter().collect(), first })
     }
@@ -84,7 +85,7 @@ mod tests {
     fn read(text: &str) -> Result<Credentials, String> {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
-        std::fs::write(&path, text).expect("a file");
+        crate::auth::private::write(&path, text);
         Credentials::read(&path).map_err(|error| error.to_string().replace(&path.display().to_string(), "file"))
     }
 

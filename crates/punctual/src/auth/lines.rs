@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+use super::private::{self, Exposed, Keep, Opened, Unopened};
 
 /// The largest file that is read, in bytes: about a hundred thousand lines.
 pub const LARGEST: u64 = 16 << 20;
@@ -22,6 +23,13 @@ pub enum FileError {
         path: PathBuf,
         /// Why.
         cause: io::Error,
+    },
+    /// Others can have it.
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Who, and how.
+        exposed: Exposed,
     },
     /// Lines say what cannot be meant.
     Wrong {
@@ -59,12 +67,30 @@ pub enum Fault {
     },
 }
 
+/// What was read of a file.
+#[derive(Debug)]
+pub struct Lines<T> {
+    /// Its lines, in their order.
+    pub all: Vec<T>,
+    /// True if others can read it too, and may.
+    pub is_readable: bool,
+}
+
 /// The lines of a file that say something, each with its number, read by `read`.
 ///
 /// # Errors
-/// If the file cannot be read, or with all that is wrong in it.
-pub fn read<T>(path: &Path, mut read: impl FnMut(usize, &str) -> Result<T, Fault>) -> Result<Vec<T>, FileError> {
-    let text = text_of(path).map_err(|cause| FileError::Unreadable { path: path.to_owned(), cause })?;
+/// If the file cannot be read, others can have it, or with all that is wrong in it.
+pub fn read<T>(
+    path: &Path,
+    keep: Keep,
+    mut read: impl FnMut(usize, &str) -> Result<T, Fault>,
+) -> Result<Lines<T>, FileError> {
+    let opened = private::open(path, keep).map_err(|unopened| match unopened {
+        Unopened::Io(cause) => FileError::Unreadable { path: path.to_owned(), cause },
+        Unopened::Exposed(exposed) => FileError::Exposed { path: path.to_owned(), exposed },
+    })?;
+    let is_readable = opened.is_readable;
+    let text = text_of(opened).map_err(|cause| FileError::Unreadable { path: path.to_owned(), cause })?;
     let (mut all, mut faults) = (Vec::new(), Vec::new());
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -76,7 +102,11 @@ pub fn read<T>(path: &Path, mut read: impl FnMut(usize, &str) -> Result<T, Fault
             Err(fault) => faults.push((index + 1, fault)),
         }
     }
-    if faults.is_empty() { Ok(all) } else { Err(FileError::Wrong { path: path.to_owned(), faults }) }
+    if faults.is_empty() {
+        Ok(Lines { all, is_readable })
+    } else {
+        Err(FileError::Wrong { path: path.to_owned(), faults })
+    }
 }
 
 /// The same, where each line is about a name that no other is about.
@@ -85,10 +115,11 @@ pub fn read<T>(path: &Path, mut read: impl FnMut(usize, &str) -> Result<T, Fault
 /// As for [`read`].
 pub fn named<T>(
     path: &Path,
+    keep: Keep,
     mut one: impl FnMut(&str) -> Result<(String, T), Fault>,
-) -> Result<Vec<(String, T)>, FileError> {
+) -> Result<Lines<(String, T)>, FileError> {
     let mut places = HashMap::new();
-    read(path, |number, line| {
+    read(path, keep, |number, line| {
         let (name, said) = one(line)?;
         match places.insert(name.clone(), number) {
             Some(first) => Err(Fault::Twice { first }),
@@ -97,12 +128,8 @@ pub fn named<T>(
     })
 }
 
-fn text_of(path: &Path) -> io::Result<String> {
+fn text_of(Opened { file, .. }: Opened) -> io::Result<String> {
     let mut text = String::new();
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a file"));
-    }
     file.take(LARGEST + 1).read_to_string(&mut text)?;
     if text.len() as u64 > LARGEST {
         return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
@@ -146,6 +173,7 @@ impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FileError::Unreadable { path, cause } => write!(f, "cannot read {}: {cause}", path.display()),
+            FileError::Exposed { path, exposed } => write!(f, "{}: {exposed}", path.display()),
             FileError::Wrong { path, faults } => {
                 for (index, (line, fault)) in faults.iter().take(SHOWN).enumerate() {
                     let separator = if index > 0 { ", " } else { "" };
@@ -164,6 +192,7 @@ impl std::error::Error for FileError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             FileError::Unreadable { cause, .. } => Some(cause),
+            FileError::Exposed { exposed, .. } => Some(exposed),
             FileError::Wrong { .. } => None,
         }
     }

@@ -10,6 +10,7 @@
 pub mod attempts;
 pub mod credentials;
 pub mod lines;
+pub mod private;
 pub mod scram;
 pub mod tokens;
 pub mod users;

@@ -19,6 +19,7 @@ use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
 
 use super::lines::{self, Fault, FileError, word};
+use super::private::Keep;
 
 /// How a line is written.
 const FORM: &str = "TOKEN, or TOKEN USER, or TOKEN *";
@@ -65,7 +66,7 @@ impl Tokens {
     /// # Errors
     /// If it cannot be read, or with all that is wrong in it.
     pub fn read(path: &Path) -> Result<Tokens, FileError> {
-        lines::read(path, |_, line| {
+        let read = lines::read(path, Keep::Secrets, |_, line| {
             let mut rest = line;
             let token = word(&mut rest)?.unwrap_or_default();
             let is_anyone = rest == "*";
@@ -79,8 +80,8 @@ impl Tokens {
                 true if token.len() < LEAST => Err(Fault::Guessable { least: LEAST }),
                 true => Ok((hash(&token), grant)),
             }
-        })
-        .map(Tokens)
+        })?;
+        Ok(Tokens(read.all))
     }
 
     /// True if there is none.
@@ -112,7 +113,7 @@ mod tests {
     fn read(text: &str) -> Result<Tokens, String> {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("tokens");
-        std::fs::write(&path, text).expect("a file");
+        crate::auth::private::write(&path, text);
         Tokens::read(&path).map_err(|error| error.to_string().replace(&path.display().to_string(), "tokens"))
     }
 

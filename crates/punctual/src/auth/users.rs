@@ -15,7 +15,8 @@ use std::path::Path;
 
 use ring::hmac;
 
-use super::lines::{self, Fault, FileError, word};
+use super::lines::{self, Fault, FileError, Lines, word};
+use super::private::Keep;
 use super::verifier::{KEY, Verifier};
 
 /// How a line is written.
@@ -27,6 +28,7 @@ pub struct Users {
     by_name: HashMap<String, Verifier>,
     /// How often and with how long a salt those who are not there are to hash: as the first that is.
     usual: Option<(u32, usize)>,
+    is_readable: bool,
 }
 
 /// How many there are, and nothing of them.
@@ -51,14 +53,19 @@ impl Users {
     /// # Errors
     /// If it cannot be read, or with all that is wrong in it.
     pub fn read(path: &Path) -> Result<Users, FileError> {
-        let users = lines::named(path, user)?;
+        let Lines { all: users, is_readable } = lines::named(path, Keep::Verifiers, user)?;
         let usual = users.first().map(|(_, verifier)| (verifier.iterations, verifier.salt.len()));
-        Ok(Users { by_name: users.into_iter().collect(), usual })
+        Ok(Users { by_name: users.into_iter().collect(), usual, is_readable })
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
         self.by_name.len()
+    }
+
+    /// True if others on this machine can read the file, and so try guesses at passwords.
+    pub fn is_readable(&self) -> bool {
+        self.is_readable
     }
 
     /// True if nobody can come in.
@@ -118,14 +125,12 @@ fn user(line: &str) -> Result<(String, Verifier), Fault> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn read(text: &str) -> Result<Users, String> {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("users");
-        fs::write(&path, text).expect("a file");
+        crate::auth::private::write(&path, text);
         Users::read(&path).map_err(|error| error.to_string().replace(&path.display().to_string(), "users"))
     }
 

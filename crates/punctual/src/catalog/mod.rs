@@ -25,7 +25,8 @@ use punctual_core::query::SqlState;
 use tokio::sync::Semaphore;
 
 pub(crate) use tables::{
-    CLASSES, CLUSTERS, CONTROLLERS, DECISIONS, LANES, MODEL, QUERIES, Reader, SCALING, Table, candidates,
+    CLASSES, CLUSTERS, CONTROLLERS, Column as TableColumn, DECISIONS, LANES, MODEL, QUERIES, Reader, SCALING, TABLES,
+    Table, candidates,
 };
 pub use tables::{ColumnKind, markdown};
 

@@ -1,12 +1,14 @@
 //! `punctual serve`: the gateway, until it is told to stop.
 
+mod rehearsal;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Stop;
+use super::{Format, Stop};
 use crate::config::Source;
 use crate::files::Files;
 use crate::gateway::Gateway;
@@ -24,12 +26,23 @@ pub(super) struct Flags {
     /// Serve HTTP here instead of where the configuration says; "off": nowhere
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
+    /// Say whether it would serve, and what, and leave it at that: 0 if it would, 2 if not
+    #[arg(long)]
+    check_only: bool,
+    /// How to say that
+    #[arg(long, value_enum, default_value_t, requires = "check_only")]
+    format: Format,
 }
 
 pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
+    let source = Source { file: flags.config.clone(), listen: flags.listen.clone(), http: flags.http.clone() };
+    if flags.check_only {
+        let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
+        return rehearsal::run(&source, flags.format, &mut out, &mut err)
+            .map_err(|cause| Stop::Unprinted(cause.into()));
+    }
     super::log_to_stderr("info");
     Files::raise();
-    let source = Source { file: flags.config.clone(), listen: flags.listen.clone(), http: flags.http.clone() };
     let mut settings =
         source.read().map_err(|why| Stop::usage(format_args!("the configuration cannot be used:\n{why}")))?;
     prepare::tables(&mut settings.clusters).map_err(Stop::failed)?;

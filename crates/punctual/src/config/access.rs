@@ -90,6 +90,7 @@ fn tls(gateway: &Section<'_>, section: Option<&Section<'_>>) -> DoorTls {
             let (key, fix) = match error {
                 IdentityError::Certificate(..) => ("certificate", "write a file with the certificate, in PEM"),
                 IdentityError::Key(..) => ("key", "write a file with the key, in PEM and without a passphrase"),
+                IdentityError::Exposed(_, exposed) => ("key", exposed.fix()),
                 IdentityError::Unfit(_) => ("key", "write the two that belong together"),
             };
             section.complain(key, error.to_string(), fix);
@@ -102,6 +103,7 @@ fn tls(gateway: &Section<'_>, section: Option<&Section<'_>>) -> DoorTls {
 pub(super) fn unusable(section: &Section<'_>, key: &str, error: &FileError) {
     let fix = match error {
         FileError::Unreadable { .. } => "write a file that is there and can be read",
+        FileError::Exposed { exposed, .. } => exposed.fix(),
         FileError::Wrong { .. } => "correct these lines",
     };
     section.complain(key, error.to_string(), fix);
@@ -128,5 +130,48 @@ pub(super) fn check_reach(
         let found = format!("\"{http}\" can be reached from other machines, and nobody needs a token");
         let fix = format!("write `http_tokens_file`, or serve it at \"127.0.0.1:{}\"", http.port());
         gateway.complain_of("http", typed.http, &found, &fix);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use crate::auth::private;
+
+    const CLUSTER: &str = "[[cluster]]\nname = \"a\"\nkind = \"postgres\"\naddress = \"db:1\"\n";
+
+    #[test]
+    fn secrets_that_others_can_read_are_refused_with_their_place_and_verifiers_are_warned_of() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = |name: &str, text: &str, mode| {
+            let path = dir.path().join(name);
+            private::write(&path, text);
+            set_permissions(&path, Permissions::from_mode(mode)).expect("it is ours");
+            path
+        };
+        let tokens = file("tokens", "0123456789abcdef01234567\n", 0o644);
+        let password = file("password", "opensesame\n", 0o604);
+        let credentials = file("credentials", "ann analyst opensesame\n", 0o666);
+        let of_user = format!("user = \"me\"\npassword_file = {password:?}\n");
+        let of_all = format!("credentials_file = {credentials:?}\n[gateway]\nhttp_tokens_file = {tokens:?}\n");
+        let text = format!("{CLUSTER}{of_user}{of_all}");
+        let said = super::super::parse(&text, Path::new("p.toml")).expect_err("others can read them").to_string();
+        expect_test::expect![[r#"
+            p.toml:6:17: cluster "a".password_file: "DIR/password": others on this machine can read it (its mode is 0604); take that from them: `chmod 600`
+            p.toml:7:20: cluster "a".credentials_file: DIR/credentials: others on this machine can write to it (its mode is 0666); take that from them: `chmod 600`
+            p.toml:9:20: gateway.http_tokens_file: DIR/tokens: others on this machine can read it (its mode is 0644); take that from them: `chmod 600`"#]]
+        .assert_eq(&said.replace(&dir.path().display().to_string(), "DIR"));
+
+        let access = |mode| {
+            let users = file("users", &crate::auth::users::line("ann", "opensesame"), mode);
+            let text = format!("{CLUSTER}[gateway]\nauth = \"scram\"\nusers_file = {users:?}\n");
+            super::super::parse(&text, Path::new("p.toml")).map(|settings| settings.access)
+        };
+        assert_eq!(access(0o600).expect("it is kept").exposed(), None);
+        assert!(access(0o644).expect("verifiers may be read").exposed().is_some_and(|said| said.contains("chmod 600")));
+        assert!(access(0o620).expect_err("whoever writes it comes in").to_string().contains("can write to it"));
     }
 }

@@ -16,6 +16,7 @@ use super::keys::ONLY_FOR;
 use super::section::Section;
 use super::value::{self, Wrong, quoted};
 use crate::auth::credentials::Credentials;
+use crate::auth::private::{self, Keep, Unopened};
 use crate::settings::{Address, Cluster, ClusterKind, Embedded, Endpoint, Exec, Login, Secret, Simulated, Tables};
 use crate::tls::trust::{Authorities, ClusterTls, Connector, Trust};
 
@@ -300,7 +301,12 @@ fn password(section: &Section<'_>) -> Option<Secret> {
         let path = section.path("password_file")?;
         match read_secret(&path) {
             Ok(secret) => secret,
-            Err(cause) => {
+            Err(Unopened::Exposed(exposed)) => {
+                let found = format!("{}: {exposed}", quoted(&path.display().to_string()));
+                section.complain("password_file", found, exposed.fix());
+                return None;
+            }
+            Err(Unopened::Io(cause)) => {
                 let found = format!("cannot read {}: {cause}", quoted(&path.display().to_string()));
                 section.complain("password_file", found, "write a file with the password and nothing else");
                 return None;
@@ -314,15 +320,12 @@ fn password(section: &Section<'_>) -> Option<Secret> {
     Some(Secret::new(secret))
 }
 
-fn read_secret(path: &Path) -> std::io::Result<String> {
+fn read_secret(path: &Path) -> Result<String, Unopened> {
     let mut secret = String::new();
-    let file = fs::File::open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is not a file"));
-    }
-    file.take(MAX_SECRET + 1).read_to_string(&mut secret)?;
+    let file = private::open(path, Keep::Secrets)?.file;
+    file.take(MAX_SECRET + 1).read_to_string(&mut secret).map_err(Unopened::Io)?;
     if secret.len() as u64 > MAX_SECRET {
-        return Err(std::io::Error::other(format!("it is larger than {MAX_SECRET} bytes")));
+        return Err(Unopened::Io(std::io::Error::other(format!("it is larger than {MAX_SECRET} bytes"))));
     }
     // Editors end files with a newline, which no password has.
     secret.truncate(secret.trim_end_matches(['\n', '\r']).len());

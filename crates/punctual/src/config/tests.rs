@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::auth::private;
 use crate::settings::{Address, ClusterKind, Tables};
 use crate::tls::trust::ClusterTls;
 
@@ -321,7 +322,7 @@ fn whoever_comes_from_elsewhere_must_say_who_they_are() {
     let dir = tempfile::tempdir().expect("a directory");
     let users = dir.path().join("users");
     let scram = |more: &str| format!("{CLUSTER}[gateway]\nauth = \"scram\"\nusers_file = {users:?}\n{more}");
-    std::fs::write(&users, crate::auth::users::line("ann", "opensesame")).expect("a file");
+    private::write(&users, &crate::auth::users::line("ann", "opensesame"));
     let settings = accepted(&scram("listen = \"0.0.0.0:6432\"\nadmins = [\"ann\"]\n"));
     assert_eq!((settings.access.auth.name(), settings.access.admins), ("scram", vec!["ann".to_owned()]));
     assert!(!settings.access.auth.eq(&crate::settings::Auth::Trust));
@@ -340,13 +341,13 @@ fn whoever_comes_from_elsewhere_must_say_who_they_are() {
             punctual.toml:7:10: gateway.admins: nobody is asked who they are, so it is of no use; write `auth = "scram"` too, or leave it out
         "#]],
     );
-    std::fs::write(&users, "# nobody yet\n").expect("a file");
+    private::write(&users, "# nobody yet\n");
     let said = parse(&scram(""), Path::new("punctual.toml")).expect_err("nobody could come in").to_string();
     assert_eq!(
         said,
         "punctual.toml:6:14: gateway.users_file: there is nobody in it; add the line that `punctual user NAME` prints"
     );
-    std::fs::write(&users, "ann:opensesame\n").expect("a file");
+    private::write(&users, "ann:opensesame\n");
     let said = parse(&scram(""), Path::new("punctual.toml")).expect_err("that is a password").to_string();
     assert!(said.contains("users:1: a password does not belong here") && !said.contains("opensesame"), "{said}");
 }
@@ -501,9 +502,9 @@ fn generated_tables_are_of_one_benchmark_and_of_a_scale_factor_that_it_has() {
 fn secrets_that_are_missing_are_refused_and_none_is_ever_shown() {
     let dir = tempfile::tempdir().expect("a directory");
     let (good, empty, huge) = (dir.path().join("good"), dir.path().join("empty"), dir.path().join("huge"));
-    std::fs::write(&good, "s3cret\r\n").expect("a file");
-    std::fs::write(&empty, "\n").expect("a file");
-    std::fs::write(&huge, "x".repeat(10_000)).expect("a file");
+    private::write(&good, "s3cret\r\n");
+    private::write(&empty, "\n");
+    private::write(&huge, &"x".repeat(10_000));
     let cluster = |name: &str, keys: &str| {
         format!("[[cluster]]\nname = \"{name}\"\nkind = \"postgres\"\naddress = \"db:1\"\n{keys}\n")
     };
@@ -649,7 +650,7 @@ fn a_certificate_that_cannot_be_shown_is_said_beforehand() {
 fn how_a_cluster_is_encrypted_and_who_comes_there_is_settled_beforehand() {
     let dir = tempfile::tempdir().expect("a directory");
     let credentials = dir.path().join("credentials");
-    std::fs::write(&credentials, "ann analyst opensesame\n").expect("a file");
+    private::write(&credentials, "ann analyst opensesame\n");
     let cluster =
         |more: &str| format!("[[cluster]]\nname = \"a\"\nkind = \"postgres\"\naddress = \"db:5432\"\n{more}\n");
     let login = |more: &str| accepted(&cluster(more)).clusters[0].login().expect("it has one").clone();

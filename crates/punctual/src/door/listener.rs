@@ -80,6 +80,22 @@ pub async fn serve(listener: TcpListener, link: Link, shared: Arc<Shared>) {
     }
 }
 
+/// Serves one client that is connected already, from its first byte to its end, as [`serve`] does, but for encryption and
+/// the time it has to log in: so that whoever tries what the door makes of anything at all needs no port.
+#[doc(hidden)]
+pub async fn serve_one(stream: UnixStream, link: Link, shared: Arc<Shared>) {
+    let here = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut client = Client::new(Socket::Unix(stream));
+    let opening = open(&mut client, &DoorTls::Off).await;
+    match let_in(client, opening, here, &link, &shared).await {
+        Ok(Some((client, hello))) => {
+            begin((client, class::Client::at(here.ip())), hello, link, shared, Arc::default()).await;
+        }
+        Ok(None) => {}
+        Err((client, problem)) => turn_away(client, &problem).await,
+    }
+}
+
 /// Learns what a client wants, and who it is; Some if that is a session.
 async fn knock(stream: TcpStream, peer: SocketAddr, link: &Link, shared: &Shared) -> Option<(Client, Hello)> {
     // Without it small messages wait for each other; with it failing they merely do.
@@ -115,13 +131,23 @@ async fn identify(
             Ok((client, opening))
         }
     };
-    let (mut client, opening) = match opened {
-        Ok(opened) => opened,
+    match opened {
+        Ok((client, opening)) => let_in(client, opening, peer, link, shared).await,
         Err(error) => {
             tracing::debug!(%peer, %error, "a client could not be encrypted");
-            return Ok(None);
+            Ok(None)
         }
-    };
+    }
+}
+
+/// A client that has proved who it is, if it wants a session; None if what it wants has been done.
+async fn let_in(
+    mut client: Client,
+    opening: Result<Opening, Problem>,
+    peer: SocketAddr,
+    link: &Link,
+    shared: &Shared,
+) -> Result<Option<(Client, Hello)>, (Client, Problem)> {
     let mut hello = match opening {
         Ok(Opening::Session(hello)) => hello,
         Ok(Opening::Cancel { process, secret }) => {
@@ -129,6 +155,8 @@ async fn identify(
                 // If the driver is gone, nothing runs.
                 let _ = link.happened(Event::Cancel { query }).await;
             }
+            // Who asks encrypted takes an end without a goodbye for a failure.
+            client.socket.close().await;
             return Ok(None);
         }
         Ok(Opening::Nothing | Opening::Encryption) => return Ok(None),

@@ -57,6 +57,8 @@ pub(crate) use imagined::{Asked, Imagined, reason, rule_text, treated};
 pub use in_force::{InForce, Rules};
 pub(crate) use listener::Visit;
 pub use listener::serve;
+#[doc(hidden)]
+pub use listener::serve_one;
 pub use problem::Problem;
 pub(crate) use ranges::TimeRanges;
 pub(crate) use shared::Foresight;

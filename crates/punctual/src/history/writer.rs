@@ -1,7 +1,7 @@
 //! Recording: a handle that costs its caller next to nothing, and the thread behind it.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -16,7 +16,7 @@ use super::row::{Names, Row};
 use super::shelf::Shelf;
 use super::{HistoryError, LOCK_FILE};
 use crate::link::About;
-use crate::record::append::claim;
+use crate::record::append::{claim, could_claim};
 use crate::record::queue::{Feed, queue};
 use crate::record::thread::{self, Desk, Thread};
 use crate::settings::{self, RecordSql};
@@ -187,6 +187,14 @@ impl Writer {
         let (mut writer, work) = Writer::prepare(settings, options)?;
         writer.thread = Some(Thread::start("history", &settings.dir, work)?);
         Ok(writer)
+    }
+
+    /// Says beforehand whether a writer could start there, and changes nothing: false if another has the directory.
+    ///
+    /// # Errors
+    /// If it could not be made or written to.
+    pub fn could_start(dir: &Path) -> Result<bool, HistoryError> {
+        could_claim(dir, LOCK_FILE).map_err(HistoryError::io("write history to", dir))
     }
 
     /// A writer, and the work that a thread is to do for it.

@@ -10,6 +10,7 @@
 //! | `POST /v1/query` | runs a query: [`query`] |
 //! | `DELETE /v1/queries/ID` | cancels a query |
 //! | `POST /v1/reload` | reads the configuration again: [`reload`] |
+//! | `/openapi.json` | all of this for programs: [`openapi`] |
 //!
 //! Where there are tokens, each request but those for health has to show one, and none of a page from elsewhere can.
 //! Without them it listens on loopback alone, where a browser can be led to it by a name that an attacker points there
@@ -19,6 +20,7 @@
 
 mod bounded;
 mod explain;
+mod openapi;
 mod query;
 mod reload;
 mod rows;
@@ -34,7 +36,6 @@ use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use punctual_core::Event;
 use punctual_core::cluster::Phase;
@@ -51,6 +52,7 @@ use crate::metrics::{MEDIA_TYPE, Metrics};
 use crate::reload::Reload;
 use crate::settings::{Access, Auth};
 use bounded::{Bounded, Bounds, Place};
+use openapi::Routes;
 
 /// How long the driver may take for a snapshot before it counts as stalled.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(2);
@@ -111,40 +113,28 @@ async fn serve_within(
 
 fn routes(shared: Shared) -> Router {
     let list = |table: &'static Table, newest_first: bool| {
-        get(move |state: State<Shared>, uri: Uri| list(state, uri, table, newest_first))
+        move |state: State<Shared>, uri: Uri| list(state, uri, table, newest_first)
     };
-    Router::new()
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/v1/queries", list(&QUERIES, false))
-        .route("/v1/clusters", list(&CLUSTERS, false))
-        .route("/v1/classes", list(&CLASSES, false))
-        .route("/v1/lanes", list(&LANES, false))
-        .route("/v1/decisions", list(&DECISIONS, true))
-        .route("/v1/scaling", list(&SCALING, true))
-        .route("/v1/controllers", list(&CONTROLLERS, false))
-        .route("/v1/model", list(&MODEL, false))
-        .route("/v1/queries/{id}", delete(cancel).fallback(cancels))
-        .route(QUERY, post(query::query).fallback(asks))
-        .route("/v1/explain", post(explain::explain).fallback(asks))
-        .route("/v1/reload", post(reload::reload).fallback(orders))
+    Routes::new()
+        .on(openapi::metrics(), metrics)
+        .on(openapi::health(), healthz)
+        .on(openapi::readiness(), readyz)
+        .on(openapi::list(&QUERIES), list(&QUERIES, false))
+        .on(openapi::list(&CLUSTERS), list(&CLUSTERS, false))
+        .on(openapi::list(&CLASSES), list(&CLASSES, false))
+        .on(openapi::list(&LANES), list(&LANES, false))
+        .on(openapi::list(&DECISIONS), list(&DECISIONS, true))
+        .on(openapi::list(&SCALING), list(&SCALING, true))
+        .on(openapi::list(&CONTROLLERS), list(&CONTROLLERS, false))
+        .on(openapi::list(&MODEL), list(&MODEL, false))
+        .on(openapi::cancel(), cancel)
+        .on(openapi::run(), query::query)
+        .on(openapi::explain(), explain::explain)
+        .on(openapi::reload(), reload::reload)
+        .served()
         .fallback(|| async { refusal(StatusCode::NOT_FOUND, "there is nothing at this path") })
-        .method_not_allowed_fallback(|| async {
-            refusal(StatusCode::METHOD_NOT_ALLOWED, "this can only be read: use GET")
-        })
         .with_state(shared.clone())
         .layer(middleware::from_fn_with_state(shared, guard))
-}
-
-/// A query is sent, not fetched.
-async fn asks() -> Response {
-    refusal(StatusCode::METHOD_NOT_ALLOWED, "send the query with POST, as {\"sql\": …}")
-}
-
-/// Of one query there is nothing but its end.
-async fn cancels() -> Response {
-    refusal(StatusCode::METHOD_NOT_ALLOWED, "one query can only be cancelled: use DELETE; /v1/queries has them all")
 }
 
 /// Cancels a query, whether it waits or runs.
@@ -160,11 +150,6 @@ async fn cancel(State(shared): State<Shared>, Path(id): Path<String>) -> Respons
         Ok(()) => (StatusCode::ACCEPTED, Json(json!({ "cancelled": id.to_string() }))).into_response(),
         Err(_) => stalled(),
     }
-}
-
-/// A reload is ordered, not fetched.
-async fn orders() -> Response {
-    refusal(StatusCode::METHOD_NOT_ALLOWED, "a reload changes things: use POST, without a body")
 }
 
 /// Refuses strangers, and ends what takes too long.

@@ -68,15 +68,18 @@ impl Form {
 
     pub(super) fn media_type(self) -> &'static str {
         match self {
-            Form::Lines => LINES[0],
+            Form::Lines => LINES_MEDIA_TYPE,
             Form::Arrow => ARROW,
         }
     }
 }
 
-const ARROW: &str = "application/vnd.apache.arrow.stream";
+pub(super) const ARROW: &str = "application/vnd.apache.arrow.stream";
 
 /// What lines are called: as they are sent, and as some ask for them.
+/// What lines are called here.
+pub(super) const LINES_MEDIA_TYPE: &str = LINES[0];
+
 const LINES: [&str; 3] = ["application/x-ndjson", "application/jsonl", "application/json"];
 
 /// A media range and how much it is liked, from 0 to 1.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -15,7 +15,7 @@ use punctual_core::time::Time;
 
 use super::segment::{self, Ending, Header};
 use super::{JournalError, segment::FORMAT};
-use crate::record::append::{Appender, Complaint, claim};
+use crate::record::append::{Appender, Complaint, claim, could_claim};
 use crate::record::frame;
 use crate::record::queue::{Feed, queue};
 use crate::record::thread::{self, Desk, Thread};
@@ -118,6 +118,18 @@ impl Writer {
         let (mut writer, work) = Writer::prepare(settings, opening, QUEUE_TRIPLES)?;
         writer.thread = Some(Thread::start("journal", &settings.dir, work)?);
         Ok(writer)
+    }
+
+    /// Says beforehand whether a writer could start there, and changes nothing: false if another has the directory.
+    ///
+    /// # Errors
+    /// As [`Writer::start`] would fail.
+    pub fn could_start(dir: &Path) -> Result<bool, JournalError> {
+        let could = could_claim(dir, LOCK_FILE).map_err(JournalError::io("write a journal to", dir))?;
+        if dir.exists() {
+            segment::segments(dir).map_err(JournalError::io("read", dir))?;
+        }
+        Ok(could)
     }
 
     /// A writer, and the work that a thread is to do for it.

@@ -116,6 +116,33 @@ pub(crate) fn claim(dir: &Path, lock: &str) -> io::Result<Option<File>> {
     }
 }
 
+/// Says beforehand whether [`claim`] would have it, and changes nothing: false if another process has it.
+///
+/// # Errors
+/// Why it could not be made or written to.
+pub(crate) fn could_claim(dir: &Path, lock: &str) -> io::Result<bool> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let may = |path: &Path, what| accessat(CWD, path, what, AtFlags::EACCESS).map_err(io::Error::from);
+    // What is not there is made in the nearest that is.
+    let mut above = dir.ancestors().map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
+    let there = above.find(|dir| dir.exists()).unwrap_or(Path::new("/"));
+    if !there.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    may(there, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)?;
+    let lock = dir.join(lock);
+    if !lock.exists() {
+        return Ok(true);
+    }
+    may(&lock, Access::WRITE_OK)?;
+    // Let go of again when it is closed.
+    match rustix::fs::flock(File::open(&lock)?, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(cause) => Err(cause.into()),
+    }
+}
+
 /// Says at most once a minute that something goes wrong again and again, and then that it goes well again.
 #[derive(Debug, Default)]
 pub(crate) struct Complaint {
@@ -191,6 +218,7 @@ mod tests {
         let first = claim(&dir, "a.lock").unwrap();
         assert!(first.is_some());
         assert!(claim(&dir, "a.lock").unwrap().is_none());
+        assert!(!could_claim(&dir, "a.lock").unwrap() && could_claim(&dir, "b.lock").unwrap());
         assert!(claim(&dir, "b.lock").unwrap().is_some());
         drop(first);
         assert!(claim(&dir, "a.lock").unwrap().is_some());

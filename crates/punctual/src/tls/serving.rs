@@ -1,7 +1,7 @@
 //! The certificate that the gateway shows its clients, and the key to it.
 
 use std::fmt;
-use std::io;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 use super::{end_point, provider};
+use crate::auth::private::{self, Exposed, Keep, Unopened};
 
 /// What a client says it speaks that begins with TLS at once, as of Postgres 17.
 pub const PROTOCOL: &[u8] = b"postgresql";
@@ -78,6 +79,8 @@ pub enum IdentityError {
     Certificate(PathBuf, pem::Error),
     /// The file with the key.
     Key(PathBuf, pem::Error),
+    /// The file with the key, which others can have.
+    Exposed(PathBuf, Exposed),
     /// They are read, and make no sense together or by themselves.
     Unfit(rustls::Error),
 }
@@ -88,6 +91,7 @@ impl fmt::Display for IdentityError {
             IdentityError::Certificate(path, cause) | IdentityError::Key(path, cause) => {
                 write!(f, "cannot read {}: {}", path.display(), pem_text(cause))
             }
+            IdentityError::Exposed(path, exposed) => write!(f, "{}: {exposed}", path.display()),
             IdentityError::Unfit(rustls::Error::InconsistentKeys(_)) => {
                 write!(f, "the key is not that of the certificate")
             }
@@ -100,6 +104,7 @@ impl std::error::Error for IdentityError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             IdentityError::Certificate(_, cause) | IdentityError::Key(_, cause) => Some(cause),
+            IdentityError::Exposed(_, exposed) => Some(exposed),
             IdentityError::Unfit(cause) => Some(cause),
         }
     }
@@ -124,11 +129,16 @@ impl Identity {
     /// Reads PEM files: the gateway's certificate and those that lead to an authority, and its key.
     ///
     /// # Errors
-    /// If they cannot be read, or do not fit.
+    /// If they cannot be read, others can read the key, or they do not fit.
     pub fn read(certificate: &Path, key: &Path) -> Result<Identity, IdentityError> {
         let chain =
             certificates(certificate).map_err(|cause| IdentityError::Certificate(certificate.to_owned(), cause))?;
-        let key = PrivateKeyDer::from_pem_file(key).map_err(|cause| IdentityError::Key(key.to_owned(), cause))?;
+        let opened = private::open(key, Keep::Secrets).map_err(|unopened| match unopened {
+            Unopened::Io(cause) => IdentityError::Key(key.to_owned(), pem::Error::Io(cause)),
+            Unopened::Exposed(exposed) => IdentityError::Exposed(key.to_owned(), exposed),
+        })?;
+        let key = PrivateKeyDer::from_pem_reader(BufReader::new(opened.file))
+            .map_err(|cause| IdentityError::Key(key.to_owned(), cause))?;
         let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
         let config = config.and_then(|config| config.with_no_client_auth().with_single_cert(chain.clone(), key));
         let mut config = config.map_err(IdentityError::Unfit)?;

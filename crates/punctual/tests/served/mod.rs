@@ -27,6 +27,14 @@ pub(crate) struct Served {
     log: Option<JoinHandle<String>>,
 }
 
+/// Writes a file as secrets are kept.
+pub(crate) fn write_secret(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+
+    std::fs::write(path, text).expect("a file");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+}
+
 /// The program under test: the one that was built with the tests, unless PUNCTUAL_TEST_PROGRAM names another.
 pub(crate) fn punctual() -> Command {
     let program = std::env::var_os("PUNCTUAL_TEST_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_punctual").into());

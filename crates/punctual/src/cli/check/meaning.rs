@@ -348,6 +348,7 @@ fn warnings(settings: &Settings) -> Vec<String> {
             DoorTls::Required(_) => {}
         }
     }
+    warnings.extend(settings.access.exposed().map(str::to_owned));
     warnings.extend(in_vain(settings));
     warnings.extend(admission::in_vain(settings));
     warnings.extend(scaling::warnings(settings));

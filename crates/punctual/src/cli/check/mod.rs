@@ -118,7 +118,11 @@ fn client(text: &str) -> Result<Client, &'static str> {
     Client::read(text).ok_or("write an address, or local")
 }
 
-fn refuse(format: Format, error: &ConfigError, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+/// Says what is wrong with a configuration, and returns the exit code.
+///
+/// # Errors
+/// If the output cannot be written.
+pub(super) fn refuse(format: Format, error: &ConfigError, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
     let problems = match error {
         ConfigError::Wrong { problems, .. } => problems.as_slice(),
         ConfigError::Unreadable { .. } | ConfigError::TooLarge { .. } => &[],
