@@ -71,7 +71,7 @@ fn test(args: &[&str]) -> Result<(), String> {
         true => tests.args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]),
         false => tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]),
     };
-    run(tests.args(args).env("PUNCTUAL_TEST_PYTHON", needs.python).env("PUNCTUAL_TEST_POSTGRES", needs.postgres))
+    run(tests.args(args).envs(needs.variables()))
 }
 
 /// What takes real clusters to be measured, with that program.

@@ -102,6 +102,25 @@ async fn the_unnamed_statement_is_the_sessions_whoever_used_the_connection_since
 }
 
 #[tokio::test]
+async fn constants_that_another_session_had_worked_out_under_its_settings_are_not_taken() {
+    let door = Door { max_idle_connections: Some(1), ..Door::default() };
+    let gateway = Gateway::start(Wanted { door, ..Wanted::default() }).await;
+    let (mut ann, mut bob) = (Raw::session(gateway.address).await, Raw::session(gateway.address).await);
+    let prepared = [parse("s", "select (0.1::float8 + 0.2::float8)::text"), sync()].concat();
+    let again = [bind("s", &[]), execute(0), sync()].concat();
+    bob.send(&query("set extra_float_digits = 0")).await;
+    bob.until_ready().await;
+    for (raw, sum) in [(&mut ann, "0.30000000000000004"), (&mut bob, "0.3")] {
+        raw.send(&prepared).await;
+        assert_eq!(raw.until_ready().await, "1 ZI");
+        raw.send(&again).await;
+        assert_eq!(raw.until_ready().await, format!("2 D({sum}) C(SELECT 1) ZI"));
+    }
+    ann.send(&again).await;
+    assert_eq!(ann.until_ready().await, "2 D(0.30000000000000004) C(SELECT 1) ZI");
+}
+
+#[tokio::test]
 async fn statements_are_deallocated_by_either_way() {
     let gateway = Gateway::usual().await;
     let mut raw = Raw::session(gateway.address).await;

@@ -3,6 +3,9 @@
 //! Connections are shared, so a session's statement has a name of its own text there, the same for every session that
 //! prepares that text. What is in the list is there for certain; what is not may be, which is why a statement is
 //! always closed before it is prepared (closing one that does not exist is no error).
+//!
+//! A cluster may work constants of a statement out when it is first executed, and keep them: `(0.1 + 0.2)::text` is what it
+//! was under the `extra_float_digits` of then. So a statement that was prepared under other variables is prepared again.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -43,10 +46,43 @@ pub struct Variables {
     pub set: Vec<(String, String)>,
 }
 
+/// Variables under which every statement is worked out alike.
+const NEVER_WORKED_IN: [&str; 7] = [
+    "application_name",
+    "client_encoding",
+    "client_min_messages",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+    "lock_timeout",
+    "statement_timeout",
+];
+
+impl Variables {
+    /// True if what a cluster worked out under these holds under those.
+    fn work_out_as(self: &Arc<Self>, others: &Arc<Variables>) -> bool {
+        fn worked_in(all: &[(String, String)]) -> impl Iterator<Item = &(String, String)> {
+            all.iter().filter(|(name, _)| !NEVER_WORKED_IN.iter().any(|other| name.eq_ignore_ascii_case(other)))
+        }
+        Arc::ptr_eq(self, others)
+            || worked_in(&self.set).eq(worked_in(&others.set))
+                && worked_in(&self.start_up).eq(worked_in(&others.start_up))
+    }
+}
+
+/// A statement with a name on a connection.
+#[derive(Debug)]
+struct Kept {
+    statement: Arc<Prepared>,
+    /// The number of its last use.
+    used: u64,
+    /// The variables that the connection had.
+    under: Arc<Variables>,
+}
+
 /// What a connection carries.
 #[derive(Debug, Default)]
 pub struct Carried {
-    named: HashMap<String, (Arc<Prepared>, u64)>,
+    named: HashMap<String, Kept>,
     uses: u64,
     /// The unnamed statement, if it is known.
     pub unnamed: Option<Arc<Prepared>>,
@@ -69,13 +105,16 @@ pub enum Memory {
 }
 
 impl Carried {
-    /// True if the statement is prepared here; counts as a use.
+    /// True if the statement is prepared here, under variables like those of now; counts as a use.
     pub fn has(&mut self, statement: &Arc<Prepared>) -> bool {
         self.uses += 1;
         match self.named.get_mut(&statement.name) {
             // Two texts of one hash are told apart here: the wrong one is closed and prepared anew.
-            Some((here, used)) if Arc::ptr_eq(here, statement) || here == statement => {
-                *used = self.uses;
+            Some(kept)
+                if (Arc::ptr_eq(&kept.statement, statement) || kept.statement == *statement)
+                    && kept.under.work_out_as(&self.variables) =>
+            {
+                kept.used = self.uses;
                 true
             }
             _ => false,
@@ -85,7 +124,8 @@ impl Carried {
     /// The statement has been prepared.
     pub fn add(&mut self, statement: Arc<Prepared>) {
         self.uses += 1;
-        self.named.insert(statement.name.clone(), (statement, self.uses));
+        let kept = Kept { used: self.uses, under: Arc::clone(&self.variables), statement };
+        self.named.insert(kept.statement.name.clone(), kept);
     }
 
     /// The statement may be gone.
@@ -104,7 +144,7 @@ impl Carried {
         if self.named.len() < STATEMENTS_PER_CONNECTION {
             return None;
         }
-        let oldest = self.named.values().min_by_key(|(_, used)| *used).map(|(statement, _)| Arc::clone(statement))?;
+        let oldest = self.named.values().min_by_key(|kept| kept.used).map(|kept| Arc::clone(&kept.statement))?;
         self.named.remove(&oldest.name);
         Some(oldest)
     }
@@ -135,6 +175,25 @@ mod tests {
         assert!(carried.has(&statement("select 0")));
         assert_eq!(carried.evict().map(|s| s.text.to_string()), Some("select 1".to_owned()));
         assert!(!carried.has(&statement("select 1")));
+    }
+
+    #[test]
+    fn a_statement_that_was_worked_out_under_other_variables_is_not_taken_for_it() {
+        let under = |set: &[(&str, &str)]| {
+            let set = set.iter().map(|(name, sql)| ((*name).to_owned(), (*sql).to_owned())).collect();
+            Arc::new(Variables { start_up: vec![("application_name".into(), "any".into())], set })
+        };
+        let mut carried = Carried { variables: under(&[]), ..Carried::default() };
+        let mine = statement("select (0.1 + 0.2)::text");
+        carried.add(Arc::clone(&mine));
+        carried.variables = under(&[("statement_timeout", "set statement_timeout = 1")]);
+        assert!(carried.has(&mine));
+        carried.variables = under(&[("extra_float_digits", "set extra_float_digits = 0")]);
+        assert!(!carried.has(&mine));
+        carried.add(Arc::clone(&mine));
+        assert!(carried.has(&mine));
+        carried.variables = under(&[]);
+        assert!(!carried.has(&mine));
     }
 
     #[test]
