@@ -38,7 +38,7 @@ const PROGRAMS: [(&str, &str); 8] = [
 /// Where the tests find things.
 pub(crate) struct Needs {
     /// A Python that can import its drivers.
-    python: PathBuf,
+    pub(crate) python: PathBuf,
     /// The directory with initdb and postgres.
     pub(crate) postgres: PathBuf,
     /// The directory that node finds its driver in.

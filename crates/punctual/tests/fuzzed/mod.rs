@@ -102,7 +102,13 @@ impl Default for Doorway {
 }
 
 fn door() -> Door {
-    Door { max_message: MAX_MESSAGE, max_statements: 8, max_idle_connections: Some(1), failed_logins: 0, ..Door::default() }
+    Door {
+        max_message: MAX_MESSAGE,
+        max_statements: 8,
+        max_idle_connections: Some(1),
+        failed_logins: 0,
+        ..Door::default()
+    }
 }
 
 impl Doorway {
