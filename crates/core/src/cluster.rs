@@ -149,6 +149,8 @@ pub struct Cluster {
     pub ran_away: bool,
     /// True while something works there for nobody, as its provider says; it may stop yet.
     pub burns: bool,
+    /// True from the word that it cannot be reached to that of its loss.
+    pub down: bool,
     /// Queries that run there and were told to stop.
     pub cancelled: u32,
     /// Since when what was told to stop has not; None: all has. Queries go elsewhere meanwhile, if they can.
@@ -182,6 +184,7 @@ impl Cluster {
             stuck: BTreeSet::new(),
             ran_away: false,
             burns: false,
+            down: false,
             cancelled: 0,
             doubted: None,
             leaves_a_place: false,
@@ -196,6 +199,7 @@ impl Cluster {
     pub(crate) fn step(&mut self, step: Step, now: Time) -> bool {
         let Some(phase) = self.phase.after(step) else { return false };
         (self.phase, self.since) = (phase, now);
+        self.down &= self.is_open();
         match phase {
             Phase::Starting => self.generation = Generation(self.generation.0 + 1),
             Phase::Ready => {
@@ -223,7 +227,7 @@ impl Cluster {
             Seat::Slot => self.spec.slots,
             Seat::Control => control_slots,
         };
-        self.phase == Phase::Ready && self.taken(seat) < limit
+        self.phase == Phase::Ready && !self.down && self.taken(seat) < limit
     }
 
     /// A query takes a seat.

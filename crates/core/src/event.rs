@@ -62,6 +62,14 @@ pub enum Event {
         /// The start that this is about.
         generation: Generation,
     },
+    /// A cluster cannot be reached any more, and its loss follows: nothing more is placed there. What runs there may still come
+    /// back as bounced.
+    ClusterDown {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The start that this is about.
+        generation: Generation,
+    },
     /// A cluster could not start, or went away under whatever ran there.
     ClusterLost {
         /// The cluster.

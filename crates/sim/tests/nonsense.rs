@@ -217,6 +217,7 @@ impl Nonsense {
             26..=30 => Event::ClusterReady { cluster, generation },
             31 => Event::ClusterLost { cluster, generation, cause: LossCause::Unreachable },
             32 => Event::ClusterStopped { cluster, generation },
+            32 if self.below(3) == 0 => Event::ClusterDown { cluster, generation },
             33 if self.below(2) == 0 => Event::ClusterBurns { cluster, generation, burns: self.0.chance(0.7) },
             34 if self.below(2) == 0 => Event::ClusterRanAway { cluster, generation },
             33..=34 => Event::DrainWanted { cluster },

@@ -44,6 +44,15 @@ impl Dispatcher {
         self.retire(id, commands);
     }
 
+    /// A cluster cannot be reached: nothing more goes there until its loss, or another start of it, is told.
+    pub(super) fn cluster_down(&mut self, id: ClusterId, generation: Generation) {
+        let current = self.is_current(id, generation);
+        match self.clusters.get_mut(&id) {
+            Some(cluster) if current && cluster.is_open() => cluster.down = true,
+            _ => self.makes_no_sense(),
+        }
+    }
+
     pub(super) fn cluster_lost(
         &mut self,
         id: ClusterId,

@@ -246,6 +246,7 @@ impl Dispatcher {
             Event::SessionEnded { session } => self.session_ended(session, commands),
             Event::ClusterWanted(spec) => drop(self.start_cluster(spec, commands)),
             Event::ClusterReady { cluster, generation } => self.cluster_ready(cluster, generation),
+            Event::ClusterDown { cluster, generation } => self.cluster_down(cluster, generation),
             Event::ClusterLost { cluster, generation, cause } => {
                 self.cluster_lost(cluster, generation, cause, commands);
             }
@@ -279,7 +280,7 @@ impl Dispatcher {
     /// A ready cluster for what is not counted as a query: one where all stopped that was told to, an awake one if there is
     /// one, the least loaded of those.
     pub fn any_ready(&self) -> Option<ClusterId> {
-        let ready = self.clusters.values().filter(|cluster| cluster.phase == Phase::Ready);
+        let ready = self.clusters.values().filter(|cluster| cluster.phase == Phase::Ready && !cluster.down);
         let chosen = ready.min_by_key(|cluster| {
             let load = cluster.running.len() + cluster.idle_pins.len();
             (cluster.doubted.is_some(), !cluster.timer.awake(self.now), load, cluster.id)

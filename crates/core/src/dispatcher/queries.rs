@@ -136,8 +136,10 @@ impl Dispatcher {
                 return false;
             }
             match cluster.phase {
+                // It comes back; but one that was lost is tried at once or not at all.
+                Phase::Ready if cluster.down => !live.lost,
+                Phase::Failed => !live.lost,
                 Phase::Starting | Phase::Ready => !turned_away,
-                Phase::Failed => true,
                 Phase::Draining | Phase::Stopping | Phase::Gone => cluster.leaves_a_place,
             }
         })

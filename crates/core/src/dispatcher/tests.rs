@@ -503,3 +503,22 @@ fn one_that_was_lost_and_can_run_nowhere_else_counts_as_lost() {
     let [Command::Refuse { because, .. }, Command::Record(ended)] = &commands[..] else { panic!("{commands:?}") };
     assert_eq!((*because, ended.status), (Refusal::NoClusterCouldRun { tried: 1 }, Status::Lost));
 }
+
+#[test]
+fn nothing_goes_to_a_cluster_that_is_down_and_what_has_begun_nowhere_waits_for_it() {
+    let mut bench = Bench::with_slots(1, Policy::default());
+    bench.arrives(1);
+    bench.arrives(2);
+    let (cluster, generation) = (ClusterId(0), Generation(0));
+    bench.does(Event::ClusterDown { cluster, generation });
+    // What ran there was lost, and there is no other one.
+    let commands = bench.does(Event::Bounced { query: QueryId(1), cluster, lost: true });
+    assert!(matches!(commands[..], [Command::Refuse { query: QueryId(1), .. }, Command::Record(_)]), "{commands:?}");
+    // The next one is not sent after it.
+    assert_eq!(bench.dispatcher.waiting(), [QueryId(2)]);
+    bench.does(Event::ClusterLost { cluster, generation, cause: LossCause::Exited });
+    assert_eq!(bench.dispatcher.waiting(), [QueryId(2)]);
+    bench.after(Span::from_secs(60)).does(Event::Woke);
+    let ready = Event::ClusterReady { cluster, generation: Generation(1) };
+    assert_eq!(bench.does(ready), [Command::Run { query: QueryId(2), cluster }]);
+}

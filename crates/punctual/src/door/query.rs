@@ -427,10 +427,14 @@ impl Session {
             (Ended::Recalled, Some(query)) => {
                 tracing::info!(query = query.0, cluster = lease.pool().name(), "a query goes elsewhere");
                 self.pipeline.start_over();
-                let cluster = lease.pool().cluster();
+                let (cluster, lost) = (lease.pool().cluster(), lease.pool().is_closed());
+                if lost {
+                    // It is taken from a cluster that is gone.
+                    self.lost = Some(Problem::connection_lost(&Loss::HungUp, lease.pool().name()));
+                }
                 drop(lease);
                 self.cancelling = None;
-                self.report(Report::Happened(Event::Bounced { query, cluster, lost: false })).await?;
+                self.report(Report::Happened(Event::Bounced { query, cluster, lost })).await?;
                 return Ok(Ran::Bounced);
             }
             (Ended::Lost(loss), Some(query))

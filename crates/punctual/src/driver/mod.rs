@@ -316,6 +316,7 @@ impl Driver {
                 self.drop_pool(cluster, generation);
                 self.trouble(cluster, format!("{cause}: {detail}"));
                 if self.recall_from(cluster, generation) {
+                    self.take(Event::ClusterDown { cluster, generation });
                     let (lost, told) = (self.lost.0.clone(), (cluster, generation, Notice::Lost(cause, detail)));
                     tokio::spawn(async move {
                         tokio::time::sleep(RECALL_WITHIN).await;

@@ -80,6 +80,7 @@ fn event_name(event: &Event) -> &'static str {
         Event::ClusterStopped { .. } => "ClusterStopped",
         Event::ClusterRanAway { .. } => "ClusterRanAway",
         Event::ClusterBurns { .. } => "ClusterBurns",
+        Event::ClusterDown { .. } => "ClusterDown",
         Event::DrainWanted { .. } => "DrainWanted",
         Event::ShutdownWanted { .. } => "ShutdownWanted",
         Event::PolicyAdopted(_) => "PolicyAdopted",

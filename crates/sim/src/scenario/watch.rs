@@ -282,7 +282,9 @@ impl Watch {
                 }
             }
             Event::ModelAdopted(_) => self.hear_model(),
-            Event::Finished { .. }
+            // Scenarios have losses without that word.
+            Event::ClusterDown { .. }
+            | Event::Finished { .. }
             | Event::ClusterWanted(_)
             | Event::ShutdownWanted { .. }
             | Event::ScalingWanted
