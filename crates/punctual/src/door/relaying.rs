@@ -189,40 +189,8 @@ impl Session {
     /// Relays until the cluster is ready or will not be.
     async fn relay(&mut self, id: Option<QueryId>, lease: &mut Lease, mut way: Way) -> Attempt {
         loop {
-            let client_limit = self.rules.door.max_message;
-            way.outgoing.is_copy = way.replies.copying_in;
-            let Way { outgoing, approved, patience, .. } = &mut way;
-            let cluster = Some(ClusterSide { connection: lease, approved, outgoing });
-            let stalls_for = Duration::from_micros(self.rules.door.client_stall_timeout.micros());
-            let stalled_until = self.client.blocked.since().map(|since| Instant::from_std(since + stalls_for));
-            let until = stalled_until.into_iter().chain(*patience).min();
-            let (client, mailbox) = (&mut self.client, &mut self.mailbox);
-            let mut pump = Pump { client, mailbox, cluster, client_limit, stalled: false };
-            let happening = match until {
-                None => pump.next().await,
-                Some(until) => match timeout_at(until, pump.next()).await {
-                    Ok(happening) => happening,
-                    Err(_) if self.client.blocked.since().is_none() => {
-                        *patience = None;
-                        continue;
-                    }
-                    Err(_) if patience.is_some() => {
-                        finish_frame(lease, &mut way, self.rules.door.connect_within).await;
-                        let unread = || Problem::unread(lease.pool().name());
-                        let problem = way.cut_short.map_or_else(unread, Problem::cut_short);
-                        return way.ends(Ended::Refused(problem));
-                    }
-                    Err(_) => {
-                        let (session, query) = (self.id.0, id.map(|id| id.0));
-                        tracing::info!(
-                            session,
-                            query,
-                            ?stalls_for,
-                            "a client takes nothing of its result: its session ends"
-                        );
-                        return self.leave(Over, lease, way).await;
-                    }
-                },
+            let Some(happening) = self.happens(lease, &mut way).await else {
+                return self.give_up(id, lease, way).await;
             };
             let forwarded = match happening {
                 Happening::Cluster => match self.take_in(lease, &mut way) {
@@ -275,6 +243,41 @@ impl Session {
                 return self.leave(over, lease, way).await;
             }
         }
+    }
+
+    /// What happens next; None: the client takes nothing of its result, and that is not waited for any longer.
+    async fn happens(&mut self, lease: &mut Lease, way: &mut Way) -> Option<Happening> {
+        let client_limit = self.rules.door.max_message;
+        let stalls_for = Duration::from_micros(self.rules.door.client_stall_timeout.micros());
+        way.outgoing.is_copy = way.replies.copying_in;
+        loop {
+            let stalled_until = self.client.blocked.since().map(|since| Instant::from_std(since + stalls_for));
+            let until = stalled_until.into_iter().chain(way.patience).min();
+            let Way { outgoing, approved, .. } = &mut *way;
+            let cluster = Some(ClusterSide { connection: lease, approved, outgoing });
+            let (client, mailbox) = (&mut self.client, &mut self.mailbox);
+            let mut pump = Pump { client, mailbox, cluster, client_limit, stalled: false };
+            let Some(until) = until else { return Some(pump.next().await) };
+            match timeout_at(until, pump.next()).await {
+                Ok(happening) => return Some(happening),
+                Err(_) if self.client.blocked.since().is_none() => way.patience = None,
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// The client takes nothing of its result. What was cancelled loses its connection, before the cluster is judged by it;
+    /// after long, the session ends.
+    async fn give_up(&mut self, id: Option<QueryId>, lease: &mut Lease, mut way: Way) -> Attempt {
+        if way.patience.is_some() {
+            finish_frame(lease, &mut way, self.rules.door.connect_within).await;
+            let unread = || Problem::unread(lease.pool().name());
+            let problem = way.cut_short.map_or_else(unread, Problem::cut_short);
+            return way.ends(Ended::Refused(problem));
+        }
+        let (session, query) = (self.id.0, id.map(|id| id.0));
+        tracing::info!(session, query, "a client takes nothing of its result: its session ends");
+        self.leave(Over, lease, way).await
     }
 
     /// Looks at what came from the cluster.
