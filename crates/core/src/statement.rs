@@ -39,6 +39,9 @@ pub struct Statement {
     /// True if one of its statements may change something that others see, as far as the text shows: what a function does is
     /// not known, but for those of Postgres that are made for it (`nextval`). A transaction may, unless it says that it does not.
     pub writes: bool,
+    /// True if one of its statements calls a function of which it is not known by its name that it changes nothing: to run it
+    /// twice may do something twice.
+    pub calls_others: bool,
 }
 
 /// What a statement does, from its first word.
@@ -169,11 +172,13 @@ fn read_lexemes(mut lexemes: &[Lexeme<'_>], tag: Tag) -> Statement {
     lexemes.iter().for_each(|lexeme| shape.lexeme(lexeme));
     let (fingerprint, shape) = shape.finish();
     let (mut tables, mut control, mut count, mut writes) = (Tables::default(), true, 0, false);
+    let mut calls_others = false;
     for statement in lexemes.split(|lexeme| lexeme.is(";")).filter(|statement| !statement.is_empty()) {
         let from = tables.names.len();
         tables_of(statement, &mut tables);
         control &= is_control(statement, &tables.names[from..]);
         writes |= does_write(statement);
+        calls_others |= calls(statement).any(|call| !is_known_to_read(&call));
         count += 1;
     }
     let mut tables = tables.names;
@@ -181,7 +186,7 @@ fn read_lexemes(mut lexemes: &[Lexeme<'_>], tag: Tag) -> Statement {
     let kind = Kind::of(&lexemes.first().map_or(Cow::Borrowed(""), Lexeme::lower));
     // Each costs next to nothing, and thousands of them do not.
     control &= count <= MOST_HOUSEKEEPING;
-    Statement { fingerprint, shape, kind, count, tables, tag, control, writes }
+    Statement { fingerprint, shape, kind, count, tables, tag, control, writes, calls_others }
 }
 
 /// Statements of one text that can be a driver's housekeeping: pgAdmin sends a handful when it connects.
@@ -220,7 +225,8 @@ fn read_crudely(text: &str) -> Statement {
     let (fingerprint, shape) = shape.finish();
     let kind = first.as_deref().map_or(Kind::Other, Kind::of);
     let writes = !matches!(kind, Kind::Empty | Kind::Select);
-    Statement { fingerprint, shape, kind, count: 1, tables: Vec::new(), tag: Tag::default(), control: false, writes }
+    let (tables, tag, calls_others) = (Vec::new(), Tag::default(), true);
+    Statement { fingerprint, shape, kind, count: 1, tables, tag, control: false, writes, calls_others }
 }
 
 /// Housekeeping that a driver, a pool or a tool sends on its own account, and that costs the cluster next to nothing:
@@ -267,6 +273,137 @@ fn is_writing_call(name: &str) -> bool {
     const MADE_FOR_IT: [&str; 3] = ["nextval", "setval", "pg_notify"];
     MADE_FOR_IT.contains(&name)
         || ["lo_", "dblink", "pg_advisory_", "pg_try_advisory_"].iter().any(|of| name.starts_with(of))
+}
+
+/// Functions that change nothing wherever they are called, and words before a parenthesis that are no functions.
+fn is_known_to_read(name: &str) -> bool {
+    const FUNCTIONS: [&str; 78] = [
+        "abs",
+        "array_agg",
+        "avg",
+        "bool_and",
+        "bool_or",
+        "cast",
+        "ceil",
+        "ceiling",
+        "char_length",
+        "coalesce",
+        "concat",
+        "concat_ws",
+        "corr",
+        "count",
+        "cume_dist",
+        "date",
+        "date_part",
+        "date_trunc",
+        "dense_rank",
+        "exp",
+        "extract",
+        "first_value",
+        "floor",
+        "generate_series",
+        "greatest",
+        "initcap",
+        "json_agg",
+        "jsonb_agg",
+        "lag",
+        "last_value",
+        "lead",
+        "least",
+        "left",
+        "length",
+        "ln",
+        "log",
+        "lower",
+        "lpad",
+        "ltrim",
+        "make_date",
+        "max",
+        "md5",
+        "min",
+        "mod",
+        "now",
+        "ntile",
+        "nullif",
+        "overlay",
+        "percent_rank",
+        "percentile_cont",
+        "percentile_disc",
+        "position",
+        "power",
+        "rank",
+        "regexp_replace",
+        "repeat",
+        "replace",
+        "right",
+        "round",
+        "row_number",
+        "rpad",
+        "rtrim",
+        "sign",
+        "split_part",
+        "sqrt",
+        "stddev",
+        "string_agg",
+        "strpos",
+        "substr",
+        "substring",
+        "sum",
+        "to_char",
+        "to_date",
+        "to_number",
+        "to_timestamp",
+        "trim",
+        "upper",
+        "variance",
+    ];
+    const WORDS: [&str; 44] = [
+        "all",
+        "and",
+        "any",
+        "array",
+        "as",
+        "between",
+        "by",
+        "case",
+        "char",
+        "cube",
+        "decimal",
+        "distinct",
+        "else",
+        "except",
+        "exists",
+        "filter",
+        "float",
+        "from",
+        "group",
+        "having",
+        "ilike",
+        "in",
+        "intersect",
+        "interval",
+        "join",
+        "lateral",
+        "like",
+        "not",
+        "numeric",
+        "on",
+        "or",
+        "over",
+        "rollup",
+        "row",
+        "select",
+        "sets",
+        "some",
+        "then",
+        "union",
+        "using",
+        "values",
+        "varchar",
+        "when",
+        "where",
+    ];
+    FUNCTIONS.contains(&name) || WORDS.contains(&name) || is_start_up_call(name) && name != "set_config"
 }
 
 fn is_catalogue(table: &str) -> bool {
@@ -343,6 +480,22 @@ mod tests {
     fn a_comment_anywhere_tags_the_query() {
         let tag = Statement::read("select 1 /* punctual: class=etl */ from t").tag;
         assert_eq!(tag.class.as_deref(), Some("etl"));
+    }
+
+    #[test]
+    fn functions_of_which_nothing_is_known_are_told() {
+        for text in
+            ["select f(1)", "select * from g('x')", "select pg_sleep(1)", "select 1; select s.h(2)", "select \"f\"(1)"]
+        {
+            assert!(Statement::read(text).calls_others, "{text}");
+        }
+        for text in [
+            "select count(*), sum(a) over (partition by b) from t where a in (1, 2) and (b > 1 or not (c))",
+            "select cast(a as numeric(10, 2)), date_trunc('day', b) from t where exists (select 1 from u)",
+            "select 'f(1)' /* g() */ from t",
+        ] {
+            assert!(!Statement::read(text).calls_others, "{text}");
+        }
     }
 
     #[test]

@@ -104,6 +104,11 @@ impl Work {
         self.impact() <= Impact::Opens
     }
 
+    /// True if it leaves nothing behind, even where it has run to its end.
+    pub(super) fn only_reads(&self) -> bool {
+        self.impact() == Impact::Reads
+    }
+
     /// What is left behind by running it.
     fn impact(&self) -> Impact {
         match self {
@@ -468,7 +473,7 @@ impl Session {
     /// True if a query can run on another cluster after a loss, once: it only reads, nothing of its result has come, and it is
     /// not part of a transaction.
     fn can_go_elsewhere(&self, work: &Work, attempt: &Attempt, lease: &Lease) -> bool {
-        work.impact() == Impact::Reads && self.can_try_again(work, attempt) && !lease.tainted
+        work.only_reads() && self.can_try_again(work, attempt) && !lease.tainted
     }
 
     /// The cluster is ready again: takes note of what the work did, tells client and driver, lets the connection go.

@@ -115,11 +115,13 @@ pub enum Impact {
 impl Reading {
     /// What is left behind by running it.
     pub(super) fn impact(&self) -> Impact {
-        let Statement { kind, writes, count, .. } = *self.statement;
+        let Statement { kind, writes, calls_others, count, .. } = *self.statement;
         match kind {
             _ if count > 1 => Impact::Changes,
             Kind::Begin if writes => Impact::Opens,
             _ if writes => Impact::Changes,
+            // It may leave something behind where it has run; where it has not begun it has not.
+            Kind::Select if calls_others => Impact::Settles,
             Kind::Empty | Kind::Select => Impact::Reads,
             Kind::Explain | Kind::Begin | Kind::Set | Kind::Reset | Kind::Show => Impact::Settles,
             _ => Impact::Changes,

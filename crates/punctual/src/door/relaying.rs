@@ -69,6 +69,8 @@ struct Way {
     extended: bool,
     /// True if running it a second time does no harm.
     harmless: bool,
+    /// True if it leaves nothing behind even where it has run.
+    reads: bool,
     /// What is left of a CopyData that passed in part.
     copy_rest: usize,
     /// Until when a client that does not take its rows may keep the cluster from stopping what was cancelled.
@@ -104,6 +106,7 @@ impl Session {
             open: false,
             extended: false,
             harmless: work.is_harmless(),
+            reads: work.only_reads(),
             copy_rest: 0,
             patience: None,
             cut_short: None,
@@ -164,6 +167,7 @@ impl Session {
             open: false,
             extended: false,
             harmless: false,
+            reads: false,
             copy_rest: 0,
             patience: None,
             cut_short: None,
@@ -225,7 +229,9 @@ impl Session {
                     return way.ends(Ended::Abandoned(because));
                 }
                 Happening::Order(Order::Recall { query }) if Some(query) == id && way.is_untouched() => {
-                    if !self.standing.is_pinned() {
+                    // On a cluster that is lost it may have run.
+                    let may_have_run = lease.pool().is_closed() && !way.reads;
+                    if !self.standing.is_pinned() && !may_have_run {
                         if !lease.pool().is_closed() {
                             self.cancel(lease);
                         }

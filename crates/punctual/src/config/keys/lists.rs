@@ -319,7 +319,7 @@ pub(in crate::config) static CLUSTER: Table = Table {
             Choice(&["any", "writer"]),
             Is("\"any\""),
             "`writer`: what may change something (INSERT, DDL, COPY, transactions that are not `READ ONLY`, `SELECT … FOR UPDATE`) runs on clusters \
-             that are marked so, and nowhere else; SELECTs run anywhere. Where none is, everything runs anywhere.",
+             that are marked so; SELECTs run anywhere, also those that call functions of which it is not known what they do. Where none is, everything runs anywhere.",
         ),
         key(
             "price_per_unit_hour",
