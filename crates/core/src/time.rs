@@ -102,6 +102,12 @@ impl AddAssign for Span {
     }
 }
 
+impl From<Span> for std::time::Duration {
+    fn from(span: Span) -> std::time::Duration {
+        std::time::Duration::from_micros(span.0)
+    }
+}
+
 impl Sub for Span {
     type Output = Span;
     fn sub(self, other: Span) -> Span {

@@ -222,7 +222,7 @@ impl Gateway {
     pub async fn stop(self, within: Span) -> Result<Snapshot, GatewayError> {
         self.listening.abort();
         self.aside.iter().for_each(JoinHandle::abort);
-        let within = Duration::from_micros(within.micros());
+        let within = Duration::from(within);
         let (ends, last) = (tokio::time::Instant::now() + within, LAST_WORDS.min(within / 10));
         let to_finish = u64::try_from((within - last).as_micros()).unwrap_or(u64::MAX);
         let _ = self.stop.send(Event::ShutdownWanted { within: Span::from_micros(to_finish) }).await;

@@ -5,6 +5,7 @@
 
 pub mod auth;
 pub mod catalog;
+mod chance;
 pub mod cli;
 pub mod clock;
 pub mod config;

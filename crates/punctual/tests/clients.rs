@@ -5,13 +5,13 @@
 mod served;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use futures::{StreamExt, pin_mut};
 use punctual_engine::tpch;
-use served::{Served, punctual};
+use served::{Engine, Served};
 use tokio_postgres::{Client, NoTls};
 
 /// Small: unoptimised DataFusion answers all twenty-two in seconds.
@@ -26,36 +26,6 @@ fn tables() -> PathBuf {
 fn embedded(name: &str, slots: u32) -> String {
     let tables = tables();
     format!("[[cluster]]\nname = {name:?}\nkind = \"embedded\"\nslots = {slots}\ntables = [{tables:?}]\n")
-}
-
-/// An engine to ask directly.
-struct Engine {
-    child: Child,
-    port: u16,
-}
-
-impl Engine {
-    fn start() -> Engine {
-        let mut child = punctual()
-            .args(["engine", "--listen", "127.0.0.1:0", "--tables"])
-            .arg(tables())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the engine starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
-        let port =
-            line.rsplit(':').next().map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
-        let port = port.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("no port in {line:?}"));
-        Engine { child, port }
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 fn psql(port: u16) -> String {
@@ -80,7 +50,7 @@ fn psql(port: u16) -> String {
 
 #[test]
 fn psql_sees_tpch_through_the_gateway_as_it_is() {
-    let (engine, served) = (Engine::start(), Served::start(&embedded("a", 4)));
+    let (engine, served) = (Engine::start(&tables()), Served::start(&embedded("a", 4)));
     served.wait_ready();
     let (direct, through) = (psql(engine.port), psql(served.address.port()));
     assert!(direct.contains("l_orderkey") && direct.matches(" row").count() >= 22, "{direct}");
@@ -123,7 +93,7 @@ fn psycopg_sees_tpch_through_the_gateway_as_it_is() {
     for (file, query) in files.iter().zip(tpch::QUERIES) {
         std::fs::write(file, query).expect("a query is written");
     }
-    let (engine, served) = (Engine::start(), Served::start(&embedded("a", 4)));
+    let (engine, served) = (Engine::start(&tables()), Served::start(&embedded("a", 4)));
     served.wait_ready();
     let (direct, through) = (psycopg(engine.port, &files), psycopg(served.address.port(), &files));
     assert!(direct.contains("42703") && direct.contains("(42,)"), "{direct}");
@@ -240,7 +210,7 @@ fn raw(row: &tokio_postgres::Row, column: usize) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tokio_postgres_sees_tpch_through_the_gateway_byte_for_byte() {
-    let (engine, served) = (Engine::start(), Served::start(&embedded("a", 4)));
+    let (engine, served) = (Engine::start(&tables()), Served::start(&embedded("a", 4)));
     served.wait_ready();
     let mut config = tokio_postgres::Config::new();
     config.host("127.0.0.1").port(engine.port).user("ann").dbname("demo");

@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use postgres::Postgres;
 use punctual::settings::Address;
 use serde_json::{Value, json};
-use served::{Served, write_secret};
+use served::{Served, joined, write_secret};
 
 /// The methods that HTTP knows, but for HEAD, which is answered wherever GET is.
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -133,20 +133,6 @@ fn send(served: &Served, what: &str, headers: &str, body: &str) -> Answer {
     let body = &answer[at + 4..];
     let body = if header("transfer-encoding").is_some() { joined(body) } else { body.to_vec() };
     Answer { status, media: header("content-type").unwrap_or_default(), retry_after: header("retry-after"), body }
-}
-
-/// A body in chunks, whole.
-fn joined(mut body: &[u8]) -> Vec<u8> {
-    let mut whole = Vec::new();
-    loop {
-        let at = body.windows(2).position(|two| two == b"\r\n").expect("a length");
-        let length = usize::from_str_radix(std::str::from_utf8(&body[..at]).expect("text"), 16).expect("a length");
-        if length == 0 {
-            return whole;
-        }
-        whole.extend_from_slice(&body[at + 2..at + 2 + length]);
-        body = &body[at + 4 + length..];
-    }
 }
 
 /// A gateway before Postgres, with a class of which none may run or wait, a table with a column of time, and a cluster that is not

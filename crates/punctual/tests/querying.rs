@@ -13,7 +13,7 @@ use arrow::ipc::reader::StreamReader;
 use postgres::Postgres;
 use punctual::settings::Address;
 use serde_json::{Value, json};
-use served::{SIMULATED, Served};
+use served::{SIMULATED, Served, joined};
 
 /// A gateway before Postgres, with a class of which none may run or wait.
 fn before_postgres() -> Served {
@@ -55,20 +55,6 @@ fn begin(served: &Served, what: &str, headers: &str, body: &str) -> TcpStream {
         format!("{what} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n");
     stream.write_all((head + body).as_bytes()).expect("a request is sent");
     stream
-}
-
-/// A body in chunks, whole.
-fn joined(mut body: &[u8]) -> Vec<u8> {
-    let mut whole = Vec::new();
-    loop {
-        let at = body.windows(2).position(|two| two == b"\r\n").expect("a length");
-        let length = usize::from_str_radix(std::str::from_utf8(&body[..at]).expect("text"), 16).expect("a length");
-        if length == 0 {
-            return whole;
-        }
-        whole.extend_from_slice(&body[at + 2..at + 2 + length]);
-        body = &body[at + 4 + length..];
-    }
 }
 
 /// The ids of what waits or runs, with the class of each.

@@ -160,15 +160,21 @@ impl Dispatcher {
                 None => {}
             }
         }
+        if !self.again.is_empty() {
+            self.place_again(commands);
+        }
+        while let Some(id) = self.next_in_turn()
+            && self.place_if_there_is_room(id, commands)
+        {}
+    }
+
+    fn place_again(&mut self, commands: &mut Vec<Command>) {
         let writers_have_room = self.writers().any(|cluster| self.has_room(cluster, Seat::Slot));
         for id in self.again.values().copied().collect::<Vec<_>>() {
             if (writers_have_room || !self.is_for_writers(id)) && self.may_run(id) {
                 self.place_if_there_is_room(id, commands);
             }
         }
-        while let Some(id) = self.next_in_turn()
-            && self.place_if_there_is_room(id, commands)
-        {}
     }
 
     /// Places a query, if a cluster has room for it.

@@ -12,6 +12,12 @@ use crate::id::Units;
 use crate::query::{SqlState, Status};
 use crate::statement::Kind;
 
+/// A cluster of one unit that is there for good.
+fn spec(name: &str, slots: u32) -> Spec {
+    let (name, units, price) = (name.into(), Units(1), Price::default());
+    Spec { name, units, slots, price, killable: true, offer: None, writer: false }
+}
+
 /// A dispatcher with its clock, which checks its invariants after every event.
 pub(super) struct Bench {
     pub(super) dispatcher: Dispatcher,
@@ -22,15 +28,7 @@ impl Bench {
     /// One ready cluster with that many slots.
     pub(super) fn with_slots(slots: u32, policy: Policy) -> Bench {
         let mut bench = Bench { dispatcher: Dispatcher::new(1, policy), now: Time::ZERO };
-        let spec = Spec {
-            name: "a".into(),
-            units: Units(1),
-            slots,
-            price: Price::default(),
-            killable: true,
-            offer: None,
-            writer: false,
-        };
+        let spec = spec("a", slots);
         bench.does(Event::ClusterWanted(spec));
         bench.does(Event::ClusterReady { cluster: ClusterId(0), generation: Generation(0) });
         bench
@@ -168,15 +166,7 @@ fn housekeeping_neither_waits_behind_queries_nor_starts_the_billing_timer() {
 #[test]
 fn a_cluster_that_cannot_take_a_query_is_not_asked_twice() {
     let mut bench = Bench::with_slots(2, Policy::default());
-    let spec = Spec {
-        name: "b".into(),
-        units: Units(1),
-        slots: 2,
-        price: Price::default(),
-        killable: true,
-        offer: None,
-        writer: false,
-    };
+    let spec = spec("b", 2);
     bench.does(Event::ClusterWanted(spec));
     bench.does(Event::ClusterReady { cluster: ClusterId(1), generation: Generation(0) });
     bench.arrives(1);
@@ -285,15 +275,7 @@ fn starts_that_fail_at_once_do_not_follow_each_other_within_one_instant() {
     let none = Span::ZERO;
     let policy = Policy { start_limit: none, retry_first: none, retry_most: none, ..Policy::default() };
     let mut bench = Bench { dispatcher: Dispatcher::new(1, policy), now: Time::ZERO };
-    let spec = Spec {
-        name: "a".into(),
-        units: Units(1),
-        slots: 1,
-        price: Price::default(),
-        killable: true,
-        offer: None,
-        writer: false,
-    };
+    let spec = spec("a", 1);
     bench.does(Event::ClusterWanted(spec));
     assert_eq!(bench.does(Event::Woke).len(), 1, "its start is over at once: stop it");
     assert_eq!(bench.dispatcher.next_wakeup(), Some(Time::ZERO + Span::from_millis(1)));
@@ -358,15 +340,7 @@ fn a_cluster_where_something_runs_away_is_replaced_and_killed_when_its_neighbour
 /// Two ready clusters of two slots each.
 fn two_clusters(policy: Policy) -> Bench {
     let mut bench = Bench::with_slots(2, policy);
-    let spec = Spec {
-        name: "b".into(),
-        units: Units(1),
-        slots: 2,
-        price: Price::default(),
-        killable: true,
-        offer: None,
-        writer: false,
-    };
+    let spec = spec("b", 2);
     bench.does(Event::ClusterWanted(spec));
     bench.does(Event::ClusterReady { cluster: ClusterId(1), generation: Generation(0) });
     bench
@@ -452,16 +426,7 @@ fn at_the_end_of_time_nothing_is_due_for_ever() {
 
 /// A cluster with one slot, where what changes something runs or not.
 fn wanted(name: &str, writer: bool) -> Event {
-    let price = Price::default();
-    Event::ClusterWanted(Spec {
-        name: name.into(),
-        units: Units(1),
-        slots: 1,
-        price,
-        killable: true,
-        offer: None,
-        writer,
-    })
+    Event::ClusterWanted(Spec { writer, ..spec(name, 1) })
 }
 
 #[test]

@@ -101,7 +101,7 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
 
 fn duration(text: &str) -> Result<Duration, String> {
     let span = parse_span(text).ok_or_else(|| format!("{text:?} is not a duration; write 250ms, 30s, 5m or 1h"))?;
-    Ok(Duration::from_micros(span.micros()))
+    Ok(Duration::from(span))
 }
 
 /// The first line of standard input. Read byte by byte: what follows is not ours to take.

@@ -64,7 +64,7 @@ pub async fn run(
     let display = plan.show.then(|| tokio::spawn(show(seen.clone(), routing, plan.length, shots.len(), done)));
     load::send(&shots, gateway.address.port(), &seen, stop.clone(), PATIENCE).await;
     // The run is as long as it was meant to be, so that costs compare.
-    let end = started + Duration::from_micros(plan.length.micros());
+    let end = started + Duration::from(plan.length);
     let mut stopped = stop;
     tokio::select! {
         () = tokio::time::sleep_until(end.into()) => {}

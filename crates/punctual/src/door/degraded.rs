@@ -51,7 +51,7 @@ impl Session {
     /// Waits for a slot, or for the client to leave.
     async fn take_slot(&mut self) -> Result<Option<Slot>, Over> {
         let fallback = Arc::clone(self.shared.fallback());
-        let within = Duration::from_micros(self.shared.wait_limit().micros());
+        let within = Duration::from(self.shared.wait_limit());
         let mut slot = std::pin::pin!(fallback.slot(within));
         loop {
             tokio::select! {

@@ -100,7 +100,7 @@ pub async fn serve_one(stream: UnixStream, link: Link, shared: Arc<Shared>) {
 async fn knock(stream: TcpStream, peer: SocketAddr, link: &Link, shared: &Shared) -> Option<(Client, Hello)> {
     // Without it small messages wait for each other; with it failing they merely do.
     let _ = stream.set_nodelay(true);
-    let within = Duration::from_micros(shared.rules().door.startup_within.micros());
+    let within = Duration::from(shared.rules().door.startup_within);
     match tokio::time::timeout(within, identify(stream, peer, link, shared)).await {
         Ok(Ok(identified)) => identified,
         Ok(Err((client, problem))) => {

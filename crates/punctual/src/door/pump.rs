@@ -96,8 +96,6 @@ pub(super) struct Pump<'a> {
     pub cluster: Option<ClusterSide<'a>>,
     /// The client is read up to this much.
     pub client_limit: usize,
-    /// True if the client has just stalled, which is to be told.
-    pub stalled: bool,
 }
 
 impl Pump<'_> {
@@ -108,6 +106,7 @@ impl Pump<'_> {
 
     /// Moves bytes until nothing can be moved or something happens.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Happening> {
+        let stalled_before = self.client.blocked.since().is_some();
         let flushed = self.poll_to_client(cx);
         if self.client.gone && !matches!(flushed, Poll::Ready(Ok(()))) {
             return Poll::Ready(Happening::ClientGone);
@@ -122,7 +121,7 @@ impl Pump<'_> {
                 _ => Happening::ClusterGone(Loss::Broken(cause)),
             });
         }
-        if std::mem::take(&mut self.stalled) && self.cluster.is_some() {
+        if !stalled_before && self.client.blocked.since().is_some() && self.cluster.is_some() {
             return Poll::Ready(Happening::Stalled);
         }
         if let Poll::Ready(order) = self.mailbox.poll_recv(cx) {
@@ -161,7 +160,7 @@ impl Pump<'_> {
         }
         let written = self.poll_write_to_client(cx);
         match &written {
-            Poll::Pending => self.stalled = self.client.blocked.stalls(),
+            Poll::Pending => self.client.blocked.stalls(),
             Poll::Ready(written) => {
                 let connection = self.cluster.as_ref().map(|cluster| &cluster.connection);
                 self.client.blocked.flows(|| connection.is_some_and(|connection| connection.socket.is_far_ahead()));
@@ -255,7 +254,6 @@ mod tests {
                 outgoing: &mut outgoing,
             }),
             client_limit: 100,
-            stalled: false,
         };
         let waits = std::future::poll_fn(|cx| Poll::Ready(pump.poll(cx).is_pending())).await;
         assert!(waits, "the client was read while the cluster was behind");

@@ -104,13 +104,8 @@ impl Work {
         self.impact() <= Impact::Opens
     }
 
-    /// True if it leaves nothing behind, even where it has run to its end.
-    pub(super) fn only_reads(&self) -> bool {
-        self.impact() == Impact::Reads
-    }
-
     /// What is left behind by running it.
-    fn impact(&self) -> Impact {
+    pub(super) fn impact(&self) -> Impact {
         match self {
             Work::Simple { reading, .. } => reading.impact(),
             Work::Pipeline { impact, .. } => *impact,
@@ -245,7 +240,7 @@ impl Session {
     pub(super) async fn happening(&mut self) -> Happening {
         let client_limit = self.rules.door.max_message;
         let (client, mailbox) = (&mut self.client, &mut self.mailbox);
-        Pump { client, mailbox, cluster: None, client_limit, stalled: false }.next().await
+        Pump { client, mailbox, cluster: None, client_limit }.next().await
     }
 
     async fn verdict(&mut self, id: QueryId) -> Result<Verdict, Over> {
@@ -367,7 +362,7 @@ impl Session {
         let mut failure = Problem::no_cluster();
         for _ in 0..TRIES {
             let fallback = Arc::clone(self.shared.fallback());
-            let limit = Duration::from_micros(self.shared.wait_limit().micros());
+            let limit = Duration::from(self.shared.wait_limit());
             let pool = tokio::select! {
                 pool = tokio::time::timeout(limit, self.link.any_cluster(true)) => pool,
                 () = fallback.turned_on() => return self.degraded(&work).await,
@@ -473,7 +468,7 @@ impl Session {
     /// True if a query can run on another cluster after a loss, once: it only reads, nothing of its result has come, and it is
     /// not part of a transaction.
     fn can_go_elsewhere(&self, work: &Work, attempt: &Attempt, lease: &Lease) -> bool {
-        work.only_reads() && self.can_try_again(work, attempt) && !lease.tainted
+        work.impact() == Impact::Reads && self.can_try_again(work, attempt) && !lease.tainted
     }
 
     /// The cluster is ready again: takes note of what the work did, tells client and driver, lets the connection go.

@@ -15,6 +15,7 @@ use super::plan::poison;
 use super::problem::{Loss, Problem};
 use super::pump::{ClusterSide, Happening, Outgoing, Pump};
 use super::query::Work;
+use super::reading::Impact;
 use super::replies::{Expect, Replies, Step};
 use super::session::{Over, Session};
 use super::unit::{self, End, Next};
@@ -67,10 +68,8 @@ struct Way {
     /// True if more of the unit may come from the client.
     open: bool,
     extended: bool,
-    /// True if running it a second time does no harm.
-    harmless: bool,
-    /// True if it leaves nothing behind even where it has run.
-    reads: bool,
+    /// What is left behind by running it.
+    impact: Impact,
     /// What is left of a CopyData that passed in part.
     copy_rest: usize,
     /// Until when a client that does not take its rows may keep the cluster from stopping what was cancelled.
@@ -82,7 +81,7 @@ struct Way {
 impl Way {
     /// True if the client's work can go elsewhere: nothing came back, and nothing was sent after it.
     fn is_untouched(&self) -> bool {
-        self.harmless && !self.extended && !self.replies.began
+        self.impact <= Impact::Opens && !self.extended && !self.replies.began
     }
 
     fn ends(self, ended: Ended) -> Attempt {
@@ -105,8 +104,7 @@ impl Session {
             approved: 0,
             open: false,
             extended: false,
-            harmless: work.is_harmless(),
-            reads: work.only_reads(),
+            impact: work.impact(),
             copy_rest: 0,
             patience: None,
             cut_short: None,
@@ -166,8 +164,7 @@ impl Session {
             approved: 0,
             open: false,
             extended: false,
-            harmless: false,
-            reads: false,
+            impact: Impact::Changes,
             copy_rest: 0,
             patience: None,
             cut_short: None,
@@ -230,7 +227,7 @@ impl Session {
                 }
                 Happening::Order(Order::Recall { query }) if Some(query) == id && way.is_untouched() => {
                     // On a cluster that is lost it may have run.
-                    let may_have_run = lease.pool().is_closed() && !way.reads;
+                    let may_have_run = lease.pool().is_closed() && way.impact != Impact::Reads;
                     if !self.standing.is_pinned() && !may_have_run {
                         if !lease.pool().is_closed() {
                             self.cancel(lease);
@@ -254,7 +251,7 @@ impl Session {
     /// What happens next; None: the client takes nothing of its result, and that is not waited for any longer.
     async fn happens(&mut self, lease: &mut Lease, way: &mut Way) -> Option<Happening> {
         let client_limit = self.rules.door.max_message;
-        let stalls_for = Duration::from_micros(self.rules.door.client_stall_timeout.micros());
+        let stalls_for = Duration::from(self.rules.door.client_stall_timeout);
         way.outgoing.is_copy = way.replies.copying_in;
         loop {
             let stalled_until = self.client.blocked.since().map(|since| Instant::from_std(since + stalls_for));
@@ -262,7 +259,7 @@ impl Session {
             let Way { outgoing, approved, .. } = &mut *way;
             let cluster = Some(ClusterSide { connection: lease, approved, outgoing });
             let (client, mailbox) = (&mut self.client, &mut self.mailbox);
-            let mut pump = Pump { client, mailbox, cluster, client_limit, stalled: false };
+            let mut pump = Pump { client, mailbox, cluster, client_limit };
             let Some(until) = until else { return Some(pump.next().await) };
             match timeout_at(until, pump.next()).await {
                 Ok(happening) => return Some(happening),
@@ -383,7 +380,7 @@ impl Session {
         let mut outgoing = Outgoing::default();
         let cluster = Some(ClusterSide { connection: lease, approved, outgoing: &mut outgoing });
         let (client, mailbox) = (&mut self.client, &mut self.mailbox);
-        let mut pump = Pump { client, mailbox, cluster, client_limit: 0, stalled: false };
+        let mut pump = Pump { client, mailbox, cluster, client_limit: 0 };
         std::future::poll_fn(|cx| {
             let _ = pump.poll_to_client(cx);
             Poll::Ready(())
@@ -411,7 +408,7 @@ async fn finish_frame(lease: &mut Lease, way: &mut Way, within: Span) {
         }
         Ok::<(), std::io::Error>(())
     };
-    let within = Duration::from_micros(within.micros());
+    let within = Duration::from(within);
     if whole - way.approved <= LAST_FRAME && matches!(tokio::time::timeout(within, reading).await, Ok(Ok(()))) {
         way.approved = whole;
         way.replies.end_with_rest();

@@ -199,7 +199,7 @@ impl Session {
             };
             let client_limit = self.rules.door.max_message + KEPT_INPUT;
             let (client, mailbox) = (&mut self.client, &mut self.mailbox);
-            match (Pump { client, mailbox, cluster, client_limit, stalled: false }).next().await {
+            match (Pump { client, mailbox, cluster, client_limit }).next().await {
                 Happening::Client => return self.keep_unasked(approved),
                 Happening::ClientGone => return Err(Over),
                 Happening::Cluster | Happening::Stalled => {}

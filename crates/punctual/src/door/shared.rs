@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_core::id::{QueryId, SessionId};
 use punctual_core::time::Span;
-use ring::rand::{SecureRandom, SystemRandom};
 
 use super::guard::Guard;
 use super::in_force::{InForce, Rules};
 use super::ranges::TimeRanges;
 use super::table::Answers;
+use crate::chance;
 use crate::driver::fallback::Fallback;
 use crate::files::Files;
 use crate::history;
@@ -168,9 +168,7 @@ impl Shared {
     /// # Errors
     /// If the system gives no random secret.
     pub(super) fn admit(self: &Arc<Shared>) -> io::Result<Option<Place>> {
-        let mut secret = [0; 4];
-        // Without a file: there may be none left.
-        SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("the system gives none"))?;
+        let secret = chance::secret()?;
         let limit = self.rules().door.max_sessions.min(MOST_SESSIONS).min(self.files.sessions());
         let mut keys = self.keys();
         if keys.known.len() >= limit as usize {

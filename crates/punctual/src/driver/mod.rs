@@ -47,8 +47,8 @@ use crate::settings::Settings;
 const BATCH: usize = 256;
 /// For how long the loss of a cluster is kept back, so that what has sent nothing yet can go elsewhere.
 const RECALL_WITHIN: Duration = Duration::from_millis(100);
-/// Losses on their way.
-const LOSSES: usize = 16;
+/// Events that may be on their way from what is done aside.
+const ASIDE: usize = 16;
 /// Clusters whose troubles a client is told of.
 const TOLD: usize = 4;
 /// The invariants are checked at most this often, since that costs time in proportion to what is live.
@@ -83,9 +83,8 @@ pub struct Driver {
     /// The names of lanes, by their ids.
     lanes: Vec<Arc<str>>,
     commands: Vec<Command>,
-    /// Where studies report, of which one is made at a time, and losses of clusters that are still to be told.
-    studied: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
-    lost: (mpsc::Sender<provider::About>, mpsc::Receiver<provider::About>),
+    /// Events that come of what is done aside: answers of studies, losses that were kept back.
+    aside: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
     broken: u64,
     /// Rows and events that could not be written, as the metrics know them.
     dropped: (u64, u64),
@@ -162,8 +161,7 @@ impl Driver {
             classes,
             lanes,
             commands: Vec::new(),
-            studied: mpsc::channel(1),
-            lost: mpsc::channel(LOSSES),
+            aside: mpsc::channel(ASIDE),
             broken: 0,
             dropped: (0, 0),
             next_check: Time::ZERO,
@@ -190,15 +188,12 @@ impl Driver {
             tokio::select! {
                 biased;
                 Some(event) = self.stop.recv() => self.stop_wanted(event),
-                Some(event) = self.studied.1.recv() => self.take(event),
+                Some(event) = self.aside.1.recv() => {
+                    self.take(event);
+                    self.answer_asking();
+                }
                 Some((cluster, generation, notice)) = self.notices.recv() => {
                     self.notice(cluster, generation, notice);
-                }
-                Some((cluster, generation, notice)) = self.lost.1.recv() => {
-                    if let Notice::Lost(cause, _) = notice {
-                        self.take(Event::ClusterLost { cluster, generation, cause });
-                    }
-                    self.answer_asking();
                 }
                 count = self.reports.recv_many(&mut batch, BATCH) => {
                     if count == 0 {
@@ -211,7 +206,7 @@ impl Driver {
                 }
                 _ = look.tick() => {
                     self.look_at_busy();
-                    if look.period() != Duration::from_micros(self.settings.door.check_every.micros()) {
+                    if look.period() != Duration::from(self.settings.door.check_every) {
                         look = every(self.settings.door.check_every);
                     }
                 }
@@ -315,15 +310,16 @@ impl Driver {
                 self.records.metrics.cluster("lost");
                 self.drop_pool(cluster, generation);
                 self.trouble(cluster, format!("{cause}: {detail}"));
+                let lost = Event::ClusterLost { cluster, generation, cause };
                 if self.recall_from(cluster, generation) {
                     self.take(Event::ClusterDown { cluster, generation });
-                    let (lost, told) = (self.lost.0.clone(), (cluster, generation, Notice::Lost(cause, detail)));
+                    let aside = self.aside.0.clone();
                     tokio::spawn(async move {
                         tokio::time::sleep(RECALL_WITHIN).await;
-                        let _ = lost.send(told).await;
+                        let _ = aside.send(lost).await;
                     });
                 } else {
-                    self.take(Event::ClusterLost { cluster, generation, cause });
+                    self.take(lost);
                 }
             }
             Notice::Burns(burns) => self.take(Event::ClusterBurns { cluster, generation, burns }),
@@ -416,7 +412,7 @@ impl Driver {
         self.fallback.end();
         self.providers.hurry();
         if let Event::ShutdownWanted { within } = event {
-            self.ends = Some(tokio::time::Instant::now() + Duration::from_micros(within.micros()));
+            self.ends = Some(tokio::time::Instant::now() + Duration::from(within));
         }
         self.take(event);
     }
@@ -467,7 +463,7 @@ impl Driver {
             }
             Command::Cancel { query, ran_for, .. } => {
                 // Before the cluster is judged, so that it does not pay for what its client does.
-                let patience = Duration::from_micros(self.settings.policy.cancel_grace.micros() / 2);
+                let patience = Duration::from(self.settings.policy.cancel_grace) / 2;
                 self.order(query, Order::Cancel { query, patience, ran_for });
             }
             Command::Abandon { query, because } => {
@@ -494,14 +490,14 @@ impl Driver {
 
     /// Has a study made beside the loop; its answer comes as an event.
     fn study(&self, id: StudyId) {
-        let (study, studied) = (self.dispatcher.study(), self.studied.0.clone());
+        let (study, aside) = (self.dispatcher.study(), self.aside.0.clone());
         tokio::task::spawn_blocking(move || {
             let began = std::time::Instant::now();
             let answer = catch_unwind(AssertUnwindSafe(|| punctual_sim::study::run(&study, id.0)));
             let took = began.elapsed();
             tracing::info!(study = id.0, ?took, arrivals = study.arrivals.len(), "a study of what to start is done");
             // One that failed says nothing is better than nothing.
-            let _ = studied.blocking_send(Event::StudyDone { study: id, answer: answer.unwrap_or_default() });
+            let _ = aside.blocking_send(Event::StudyDone { study: id, answer: answer.unwrap_or_default() });
         });
     }
 

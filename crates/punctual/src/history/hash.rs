@@ -6,10 +6,12 @@
 //! promised to stay the same from build to build.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use crate::chance;
 
 /// The name of the file with the key.
 pub(crate) const KEY_FILE: &str = "key";
@@ -44,8 +46,7 @@ impl Key {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
             Err(cause) => return Err(cause),
         }
-        let mut bytes = [0; 16];
-        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        let bytes = chance::secret()?;
         let new = dir.join("key.tmp");
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&bytes)?;

@@ -133,7 +133,7 @@ impl Renewal {
     }
 
     fn every(&self) -> Duration {
-        Duration::from_micros(self.every.micros())
+        Duration::from(self.every)
     }
 
     /// Learns once.

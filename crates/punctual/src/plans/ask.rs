@@ -108,7 +108,7 @@ impl Asker {
         // A connection of its own carries nothing from a session, and leaves nothing to one.
         let mut lease = pool.lease_new(&wish.user, &wish.database).await.map_err(NoPlan::Connect)?;
         let key = lease.key.clone();
-        let asked = timeout(Duration::from_micros(self.within.micros()), explain(&mut lease, &wish.text)).await;
+        let asked = timeout(Duration::from(self.within), explain(&mut lease, &wish.text)).await;
         match asked {
             Ok(plan) => {
                 // It hangs up by itself if this does not reach it.

@@ -15,13 +15,13 @@ use punctual_core::cluster::Spec;
 use punctual_core::event::LossCause;
 use punctual_core::id::ClusterId;
 use punctual_core::time::Span;
-use ring::rand::SecureRandom;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use super::socket_dir::SocketDir;
 use super::{Notice, Start, Wish};
+use crate::chance;
 use crate::relay;
 use crate::settings::{Address, Embedded, Endpoint, Login, Secret, Simulated, Tables};
 
@@ -285,8 +285,7 @@ async fn listen(stderr: ChildStderr) -> VecDeque<String> {
 
 /// 32 bytes of the system's entropy, in hexadecimal.
 fn random_secret() -> io::Result<String> {
-    let mut bytes = [0u8; 32];
-    ring::rand::SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("the system gives none"))?;
+    let bytes = chance::secret::<32>()?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -163,7 +163,7 @@ async fn stop_wanted(wishes: &mut watch::Receiver<Wish>) {
 /// Takes over what is there already, or starts it, and waits until it answers; else says why it does not.
 async fn begin(wanted: &Wanted, voice: &Voice<'_>, connect_within: Span) -> Result<Endpoint, String> {
     let exec = &wanted.exec;
-    let within = Duration::from_micros(exec.start_within.micros());
+    let within = Duration::from(exec.start_within);
     if let Some((listed, stage)) = is_there(wanted, voice).await {
         wanted.hand.comes_from(listed.run);
         if wanted.adopts {

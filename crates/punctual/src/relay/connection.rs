@@ -148,7 +148,7 @@ pub(super) async fn limited<T>(
     within: Span,
     attempt: impl Future<Output = Result<T, ConnectError>>,
 ) -> Result<T, ConnectError> {
-    match tokio::time::timeout(Duration::from_micros(within.micros()), attempt).await {
+    match tokio::time::timeout(Duration::from(within), attempt).await {
         Ok(result) => result,
         Err(_) => Err(ConnectError::TimedOut { address: address.clone(), within }),
     }

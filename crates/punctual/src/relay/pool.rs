@@ -177,7 +177,7 @@ impl Pool {
         while let Some(loan) = self.take_idle(user, database, variables)? {
             let (trusted, within) = (loan.since.elapsed() < TRUSTED_FOR, self.shelf().door.connect_within);
             let mut lease = self.lend(loan);
-            if trusted || lease.is_well(Duration::from_micros(within.micros())).await {
+            if trusted || lease.is_well(Duration::from(within)).await {
                 return Ok(lease);
             }
             // What has lain there as long is no better, and asking each would take as long again.
@@ -248,10 +248,10 @@ impl Pool {
     pub(super) fn close_old(&self, now: Instant) {
         let mut shelf = self.shelf();
         let Door { connection_idle_timeout, connection_lifetime, .. } = shelf.door;
-        let lives = Duration::from_micros(connection_lifetime.micros());
+        let (idle_timeout, lives) = (Duration::from(connection_idle_timeout), Duration::from(connection_lifetime));
         shelf.idle.retain(|idle| {
             let (lay, lived) = (now - idle.since, now - idle.connection.opened);
-            lay.as_micros() < u128::from(connection_idle_timeout.micros()) && lived < idle.connection.lives_for(lives)
+            lay < idle_timeout && lived < idle.connection.lives_for(lives)
         });
     }
 
@@ -284,14 +284,14 @@ impl Pool {
     fn lacks_idle(&self, now: Instant) -> Option<Visitor> {
         let shelf = self.shelf();
         let least = shelf.door.min_idle_connections as usize;
-        let idle_timeout = u128::from(shelf.door.connection_idle_timeout.micros());
+        let idle_timeout = Duration::from(shelf.door.connection_idle_timeout);
         if least == 0 || shelf.closed || shelf.idle.len() >= shelf.may_lie_idle(self.in_use()) {
             return None;
         }
         let lacks = |visitor: &&Visitor| {
             let identity = identity(&shelf.endpoint, &visitor.user, &visitor.database).ok();
             let idle = identity.map(|who| shelf.idle.iter().filter(|idle| idle.is_of(&who)).count());
-            (now - visitor.last).as_micros() < idle_timeout && idle.is_some_and(|idle| idle < least)
+            now - visitor.last < idle_timeout && idle.is_some_and(|idle| idle < least)
         };
         shelf.visitors.iter().find(lacks).cloned()
     }

@@ -1,6 +1,7 @@
 //! A stream socket of any kind, polled by one task.
 
 use std::io::{self, BufRead};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -114,15 +115,8 @@ impl Socket {
     /// True if the other end has sent so much that has not been read that it may stand still: a quarter of what the system
     /// would hold here, since what it holds is counted with its wrapping.
     pub fn is_far_ahead(&self) -> bool {
-        let (unread, holds) = match self {
-            Socket::Tcp(stream) => (ioctl_fionread(stream), socket_recv_buffer_size(stream)),
-            Socket::Unix(stream) => (ioctl_fionread(stream), socket_recv_buffer_size(stream)),
-            Socket::Tls(stream) => {
-                let stream = stream.get_ref().0;
-                (ioctl_fionread(stream), socket_recv_buffer_size(stream))
-            }
-        };
-        matches!((unread, holds), (Ok(unread), Ok(holds)) if unread >= holds as u64 / 4)
+        let socket = self.as_fd();
+        matches!((ioctl_fionread(socket), socket_recv_buffer_size(socket)), (Ok(unread), Ok(holds)) if unread >= holds as u64 / 4)
     }
 
     /// True if the other end has sent nothing and has not hung up. The system is asked, not the runtime, which may not
@@ -130,21 +124,26 @@ impl Socket {
     pub fn is_quiet(&mut self) -> bool {
         let mut byte = [0; 1];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let received = match self {
-            Socket::Tcp(stream) => recv(stream, &mut byte, flags),
-            Socket::Unix(stream) => recv(stream, &mut byte, flags),
-            Socket::Tls(stream) => {
-                // What has been decrypted and not been read is not with the system any more.
-                let is_unread = match &mut **stream {
-                    TlsStream::Client(stream) => stream.get_mut().1.reader().fill_buf().is_ok(),
-                    TlsStream::Server(stream) => stream.get_mut().1.reader().fill_buf().is_ok(),
-                };
-                if is_unread {
-                    return false;
-                }
-                recv(stream.get_ref().0, &mut byte, flags)
+        if let Socket::Tls(stream) = self {
+            // What has been decrypted and not been read is not with the system any more.
+            let is_unread = match &mut **stream {
+                TlsStream::Client(stream) => stream.get_mut().1.reader().fill_buf().is_ok(),
+                TlsStream::Server(stream) => stream.get_mut().1.reader().fill_buf().is_ok(),
+            };
+            if is_unread {
+                return false;
             }
-        };
-        matches!(received, Err(Errno::AGAIN))
+        }
+        matches!(recv(self.as_fd(), &mut byte, flags), Err(Errno::AGAIN))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
+            Socket::Tls(stream) => stream.get_ref().0.as_fd(),
+        }
     }
 }

@@ -1,8 +1,6 @@
 //! An embedded engine in the place of a Postgres: whatever drivers see of it, they see through the gateway.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 
 use punctual_engine::tpch;
 
@@ -11,7 +9,7 @@ use super::compare::same_at;
 use super::frames;
 use super::programs::{java, node, python, sqlx};
 use super::psql;
-use super::served::{Served, punctual};
+use super::served::{Engine, Served};
 use super::tokio_driver;
 use super::world::Place;
 
@@ -23,30 +21,19 @@ fn tables() -> PathBuf {
 
 /// An engine to ask straight, and a gateway with one of its own.
 struct Pair {
-    engine: Child,
-    port: u16,
+    engine: Engine,
     gateway: Served,
 }
 
 impl Pair {
     fn start() -> Pair {
-        let mut engine = punctual()
-            .args(["engine", "--listen", "127.0.0.1:0", "--tables"])
-            .arg(tables())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the engine starts");
-        let mut line = String::new();
-        BufReader::new(engine.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
-        let digits =
-            line.rsplit(':').next().map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
-        let port = digits.and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("no port in {line:?}"));
         let tables = tables();
+        let engine = Engine::start(&tables);
         let gateway = Served::start(&format!(
             "[[cluster]]\nname = \"a\"\nkind = \"embedded\"\nslots = 4\ntables = [{tables:?}]\n"
         ));
         gateway.wait_ready();
-        Pair { engine, port, gateway }
+        Pair { engine, gateway }
     }
 
     fn places(&self) -> [Place; 2] {
@@ -57,14 +44,7 @@ impl Pair {
             new_oids: u32::MAX,
             files: vec![cases::file("engine.txt")],
         };
-        [place("straight", self.port), place("single", self.gateway.address.port())]
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        let _ = self.engine.kill();
-        let _ = self.engine.wait();
+        [place("straight", self.engine.port), place("single", self.gateway.address.port())]
     }
 }
 

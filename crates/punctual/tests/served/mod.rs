@@ -315,3 +315,49 @@ pub(crate) fn with_model_of(seconds: f64, spread: f64) -> TempDir {
     file::write(&path, &Model::new(parts).expect("sound parts"), &facts).expect("a model is written");
     dir
 }
+
+/// A body in chunks, whole.
+pub(crate) fn joined(mut body: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::new();
+    loop {
+        let at = body.windows(2).position(|two| two == b"\r\n").expect("a length");
+        let length = usize::from_str_radix(std::str::from_utf8(&body[..at]).expect("text"), 16).expect("a length");
+        if length == 0 {
+            return whole;
+        }
+        whole.extend_from_slice(&body[at + 2..at + 2 + length]);
+        body = &body[at + 4 + length..];
+    }
+}
+
+/// An embedded engine without a gateway, to ask straight.
+pub(crate) struct Engine {
+    child: Child,
+    /// Where it listens, on 127.0.0.1.
+    pub(crate) port: u16,
+}
+
+impl Engine {
+    /// One over those tables.
+    pub(crate) fn start(tables: &Path) -> Engine {
+        let mut child = punctual()
+            .args(["engine", "--listen", "127.0.0.1:0", "--tables"])
+            .arg(tables)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the engine starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
+        let port =
+            line.rsplit(':').next().map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
+        let port = port.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("no port in {line:?}"));
+        Engine { child, port }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -249,7 +249,7 @@ async fn begin(table: &Table) -> Vec<Listed> {
 }
 
 fn start_within(table: &Table) -> Duration {
-    Duration::from_micros(table.exec().start_within.micros())
+    Duration::from(table.exec().start_within)
 }
 
 /// Waits for starts that an earlier gateway has left running, not for longer than a start may take.
