@@ -300,6 +300,7 @@ mod tests {
             "set extra_float_digits = 3",
             "select c.relname from pg_catalog.pg_class c join pg_namespace n on n.oid = c.relnamespace",
             "SELECT 1; SELECT current_schema()",
+            "table pg_catalog.pg_class",
         ] {
             assert!(Statement::read(sql).control, "{sql}");
         }
@@ -311,6 +312,8 @@ mod tests {
             "begin",
             "select count(*) from generate_series(1, 1000000000)",
             "select 'open",
+            "table lineitem",
+            "table pg_class union table lineitem",
         ] {
             assert!(!Statement::read(sql).control, "{sql}");
         }

@@ -56,6 +56,12 @@ impl Settings {
     pub fn slots_of(&self, name: &str) -> u32 {
         self.clusters.iter().find(|cluster| cluster.is_called(name)).map_or(1, |cluster| cluster.spec.slots)
     }
+
+    /// True if others are for what writes, and not a cluster of that name.
+    pub fn only_reads(&self, name: &str) -> bool {
+        let mut writers = self.clusters.iter().filter(|cluster| cluster.spec.writer).peekable();
+        writers.peek().is_some() && !writers.any(|cluster| cluster.is_called(name))
+    }
 }
 
 /// Bounds of the front door.

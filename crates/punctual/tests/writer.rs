@@ -36,3 +36,26 @@ async fn writes_and_transactions_run_on_the_writer_and_reads_beside_them_elsewhe
     let cluster: String = client.query_one("SHOW punctual.cluster", &[]).await.expect("where it ran").get(0);
     assert_eq!(cluster, "b");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_held_by_a_reader_writes_nothing_there() {
+    let reader = SIMULATED.replacen("slots = 4", "slots = 4\nsize = 8", 1);
+    let served = Served::start(&(reader + "role = \"writer\"\n"));
+    served.wait_ready_all(2);
+    let client = served.client("test").await;
+    for sql in ["INSERT INTO t VALUES (1)", "SET TRANSACTION READ WRITE", "SELECT 1; SET transaction_read_only = off"] {
+        assert_eq!(ran_on(&client, "BEGIN READ ONLY").await, "a");
+        let refused = client.simple_query(sql).await.expect_err("it would write");
+        assert_eq!(refused.code(), Some(&SqlState::READ_ONLY_SQL_TRANSACTION), "{sql}: {refused}");
+        let failed = client.simple_query("SELECT 1").await.expect_err("its transaction has failed");
+        assert_eq!(failed.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION), "{sql}: {failed}");
+        client.simple_query("ROLLBACK").await.expect("it ends");
+    }
+    assert_eq!(ran_on(&client, "INSERT INTO t VALUES (1)").await, "b", "it is held no more");
+    client.simple_query("BEGIN READ ONLY").await.expect("it begins");
+    let refused = client.query("SELECT * FROM t FOR UPDATE", &[]).await.expect_err("it would write");
+    assert_eq!(refused.code(), Some(&SqlState::READ_ONLY_SQL_TRANSACTION), "{refused}");
+    client.simple_query("ROLLBACK").await.expect("it ends");
+    // What is to keep its cluster has one that takes whatever comes.
+    assert_eq!(ran_on(&client, "SELECT set_config('a.b', lower('C'), false)").await, "b");
+}

@@ -26,7 +26,7 @@ const WORDS: &str = "\
 
 /// True if a statement may change something that others see; see [`Statement::writes`](super::Statement::writes).
 pub(super) fn does_write(statement: &[Lexeme<'_>]) -> bool {
-    let word = |at: usize| statement.get(at).map_or(Cow::Borrowed(""), Lexeme::lower);
+    let word = |at: usize| statement.get(at).map_or(Cow::Borrowed(""), keyword);
     let any = |words: &[&str]| (0..statement.len()).any(|at| words.contains(&&*word(at)));
     // A statement within this one begins after a parenthesis: one of WITH, or the one that WITH is for.
     let modifies = || {
@@ -37,19 +37,54 @@ pub(super) fn does_write(statement: &[Lexeme<'_>]) -> bool {
         let lock = |at: usize| matches!(&*word(at), "update" | "share" | "no" | "key");
         (1..statement.len()).any(|at| word(at - 1) == "for" && lock(at))
     };
+    let follow = |one: &str, other: &str| (1..statement.len()).any(|at| word(at - 1) == one && word(at) == other);
+    let selects = || any(&["into"]) || modifies() || locks() || calls_to_write(statement);
     match Kind::of(&word(0)) {
-        Kind::Empty | Kind::Show | Kind::Set | Kind::Reset | Kind::End => false,
-        Kind::Select => any(&["into"]) || modifies() || locks() || calls(statement).any(|call| is_writing_call(&call)),
+        Kind::Empty | Kind::Show | Kind::End => false,
+        Kind::Set | Kind::Reset => follow("read", "write") || (1..statement.len()).any(|at| is_leave(&statement[at])),
+        Kind::Select => selects(),
         Kind::Explain => {
-            any(&["analyze", "analyse"]) && any(&["insert", "update", "delete", "merge", "create", "execute"])
+            let changes = || any(&["insert", "update", "delete", "merge", "create", "execute"]);
+            any(&["analyze", "analyse"]) && (changes() || selects())
         }
-        Kind::Begin => !(1..statement.len()).any(|at| word(at - 1) == "read" && word(at) == "only"),
-        Kind::Write | Kind::Ddl | Kind::Copy | Kind::Prepared | Kind::Cursor | Kind::Listen | Kind::Other => true,
+        Kind::Begin => !follow("read", "only"),
+        Kind::Copy => !goes_to_the_client(statement) || selects(),
+        Kind::Write | Kind::Ddl | Kind::Prepared | Kind::Cursor | Kind::Listen | Kind::Other => true,
     }
 }
 
+/// A word or sign that is not in quotes, lower case.
+fn keyword<'a>(lexeme: &'a Lexeme<'_>) -> Cow<'a, str> {
+    if matches!(lexeme, Lexeme::Quoted(_)) { Cow::Borrowed("") } else { lexeme.lower() }
+}
+
+/// The variable that decides whether a transaction may write, as a name or as a text.
+fn is_leave(lexeme: &Lexeme<'_>) -> bool {
+    const NAME: &str = "transaction_read_only";
+    matches!(lexeme, Lexeme::Word(text) | Lexeme::Quoted(text) | Lexeme::Text(text) if text.eq_ignore_ascii_case(NAME))
+}
+
+/// `COPY … TO STDOUT`.
+fn goes_to_the_client(statement: &[Lexeme<'_>]) -> bool {
+    let mut depth = 0_u32;
+    statement.windows(2).any(|pair| {
+        depth = match &pair[0] {
+            sign if sign.is("(") => depth + 1,
+            sign if sign.is(")") => depth.saturating_sub(1),
+            _ => depth,
+        };
+        depth == 0 && keyword(&pair[0]) == "to" && keyword(&pair[1]) == "stdout"
+    })
+}
+
+fn calls_to_write(statement: &[Lexeme<'_>]) -> bool {
+    calls(statement)
+        .any(|call| is_writing_call(&call) || call == "set_config" && statement.iter().any(is_leave))
+}
+
 fn is_writing_call(name: &str) -> bool {
-    const MADE_FOR_IT: [&str; 3] = ["nextval", "setval", "pg_notify"];
+    const MADE_FOR_IT: [&str; 6] =
+        ["nextval", "setval", "pg_notify", "txid_current", "pg_current_xact_id", "pg_logical_emit_message"];
     MADE_FOR_IT.contains(&name)
         || ["lo_", "dblink", "pg_advisory_", "pg_try_advisory_"].iter().any(|of| name.starts_with(of))
 }
@@ -103,6 +138,16 @@ mod tests {
             "copy t from stdin",
             "select 1; drop table t",
             "call p()",
+            "explain analyze select nextval('s')",
+            "explain (analyze) select a into u from t",
+            "select txid_current()",
+            "begin read only; set transaction read write; select 1",
+            "set local transaction_read_only = off",
+            "reset \"transaction_read_only\"",
+            "select set_config('transaction_read_only', 'off', true)",
+            "copy t to '/tmp/t'",
+            "copy (with x as (delete from t returning a) select * from x) to stdout",
+            "copy t (\"to\", stdout) from stdin",
         ] {
             assert!(Statement::read(text).writes, "{text}");
         }
@@ -111,6 +156,12 @@ mod tests {
             "select \"update\", 'insert into t' from t /* delete */",
             "with x as (select 1) select * from x",
             "select substring(a for 3) from t",
+            "select 1 as \"into\"",
+            "copy t to stdout",
+            "COPY (SELECT a FROM t) TO STDOUT WITH (FORMAT csv)",
+            "set transaction read only",
+            "set default_transaction_read_only = on",
+            "table t",
             "select updated from t where deleted = false",
             "begin read only",
             "start transaction read only",

@@ -79,7 +79,8 @@ pub(super) fn tables_of(statement: &[Lexeme<'_>], tables: &mut Tables) {
             | "returning" | "qualify" | "when" | "for" => (level.in_list, expects) = (false, false),
             "values" | "with" if expects => (level.in_list, expects) = (false, false),
             "only" | "lateral" if expects => {}
-            "table" | "rows" if expects && is_followed_by_more(statement, at) => {}
+            "table" if begins_table(statement, at) => (level.reads, level.in_list, expects) = (true, false, true),
+            "rows" if expects && statement.get(at + 1).is_some_and(|next| next.lower() == "from") => {}
             _ if expects && statement[at].is_name() => {
                 let (name, next) = dotted_name(statement, at);
                 let call = statement.get(next).is_some_and(|t| t.is("("));
@@ -108,6 +109,15 @@ fn begins_change(statement: &[Lexeme<'_>], at: usize, outermost: bool) -> bool {
         }
 }
 
+/// `TABLE t` as a query of its own: first of all, in parentheses, after those of an INSERT, WITH or EXPLAIN, beside another
+/// one, or as what a view, a cursor or a new table is made from.
+fn begins_table(statement: &[Lexeme<'_>], at: usize) -> bool {
+    const BEFORE: [&str; 11] =
+        ["(", ")", "union", "intersect", "except", "all", "distinct", "explain", "verbose", "as", "for"];
+    let begins = at.checked_sub(1).is_none_or(|before| BEFORE.contains(&&*statement[before].lower()));
+    begins && matches!(statement[at], Lexeme::Word(_)) && statement.get(at + 1).is_some_and(Lexeme::is_name)
+}
+
 /// `a IS DISTINCT FROM b`, which compares.
 fn is_distinct_from(statement: &[Lexeme<'_>], at: usize) -> bool {
     let before = |by: usize| at.checked_sub(by).map(|at| statement[at].lower());
@@ -118,15 +128,6 @@ fn is_distinct_from(statement: &[Lexeme<'_>], at: usize) -> bool {
 fn locks(statement: &[Lexeme<'_>], at: usize) -> bool {
     let next = statement.get(at + 1).map(Lexeme::lower);
     matches!(next.as_deref(), Some("update" | "share" | "no" | "key"))
-}
-
-/// `TABLE t` where a subquery may be, and `ROWS FROM (…)`: the words are no names.
-fn is_followed_by_more(statement: &[Lexeme<'_>], at: usize) -> bool {
-    let Some(next) = statement.get(at + 1) else { return false };
-    match &*statement[at].lower() {
-        "table" => at.checked_sub(1).is_some_and(|before| statement[before].is("(")) && next.is_name(),
-        _ => next.lower() == "from",
-    }
 }
 
 /// Names defined by WITH: a word before `AS (`, or before a column list and `AS (`.
@@ -244,6 +245,25 @@ mod tests {
             ),
             ("explain analyze delete from t using (u cross join v)", "t u v"),
             ("insert into t select 1 from (a join b on true) on conflict do update set a = 1, b = 2", "a b"),
+        ] {
+            assert_eq!(tables(sql), found, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_table_may_be_a_query_of_its_own() {
+        for (sql, found) in [
+            ("table t", "t"),
+            ("TABLE ONLY s.t", "s.t"),
+            ("table a union all table b except (table c) order by d", "a b c"),
+            ("with w as (table a) table w", "a"),
+            ("insert into t (a) table b", "b"),
+            ("explain (verbose) table t", "t"),
+            ("create view v as table t", "t"),
+            ("declare c cursor for table t", "t"),
+            ("copy (table t) to stdout", "t"),
+            ("drop table t", ""),
+            ("truncate table t", ""),
         ] {
             assert_eq!(tables(sql), found, "{sql}");
         }

@@ -70,7 +70,8 @@ impl Shared {
         let (class, because, slo) = treated(&classes, &wished, asked.origin, statement);
         // Nobody has said what its parameters are.
         let scan = self.ranges().and_then(|all| all.of(&reading, &[]));
-        let (user, priority, writes) = (UserId::of(user), statement.tag.priority.or(wished.priority), statement.writes);
+        let (user, priority, writes) =
+            (UserId::of(user), statement.tag.priority.or(wished.priority), reading.is_for_the_writer());
         let claim = Claim { user, priority, scan, writes };
         let traits = self.foresight().map(|foresight| {
             let mut traits = reading.traits(foresight.texts);

@@ -22,6 +22,7 @@
 mod authenticate;
 mod blocked;
 mod client;
+mod configs;
 mod degraded;
 mod explaining;
 pub mod frames;

@@ -307,7 +307,8 @@ impl Planner<'_> {
                 out.extend_from_slice(bind.rest);
             });
         }
-        pipeline.open(bind.portal, Portal::Cluster(entry.reading));
+        let reading = entry.reading.bound(&bind).map_or(entry.reading, Arc::new);
+        pipeline.open(bind.portal, Portal::Cluster(reading));
         self.replies.expect(Expect::Bind);
         Ok(())
     }

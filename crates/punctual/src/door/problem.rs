@@ -119,6 +119,15 @@ impl Problem {
         ))
     }
 
+    /// What may write was sent in a session that is held on a cluster that only reads.
+    pub fn held_by_reader(cluster: &str, why: Option<&str>) -> Problem {
+        let message = format!("cannot write on cluster {cluster}, which only reads");
+        let why = why.unwrap_or("it holds it");
+        Problem::new(b"25006", message)
+            .detail(format!("The session keeps its connection to {cluster}: {why}."))
+            .hint("Begin transactions that write without READ ONLY, or let go of the connection with DISCARD ALL.")
+    }
+
     /// A session loses the cluster that it held.
     pub fn pin_ended(because: &PinEnd, cluster: &str) -> Problem {
         match because {

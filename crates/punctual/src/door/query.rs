@@ -54,8 +54,10 @@ pub(super) enum Work {
         counts: bool,
         /// What is left behind by running it.
         impact: Impact,
-        /// True if something of it may change what others see.
+        /// True if something of it is for the writer.
         writes: bool,
+        /// True if something of it is not for a cluster that only reads, in a transaction and out of one.
+        not_for_a_reader: [bool; 2],
     },
     /// Nothing, but the transaction that is open on the cluster is to fail.
     Refusal {
@@ -113,11 +115,26 @@ impl Work {
         }
     }
 
-    /// True if it may change what others see.
+    /// True if it is for the writer.
     fn writes(&self) -> bool {
         match self {
-            Work::Simple { reading, .. } => reading.statement.writes,
+            Work::Simple { reading, .. } => reading.is_for_the_writer(),
             Work::Pipeline { writes, .. } => *writes,
+            Work::Refusal { .. } => false,
+        }
+    }
+
+    /// True if it is not to run on a cluster that only reads, for all that its session is held there.
+    fn is_not_for_a_reader(&self, in_transaction: bool) -> bool {
+        match self {
+            Work::Simple { reading, .. } => reading.is_not_for_a_reader(in_transaction),
+            Work::Pipeline { not_for_a_reader: [within, without], .. } => {
+                if in_transaction {
+                    *within
+                } else {
+                    *without
+                }
+            }
             Work::Refusal { .. } => false,
         }
     }
@@ -128,6 +145,13 @@ impl Session {
     pub(super) async fn query(&mut self, work: Work, reading: Arc<Reading>) -> Result<(), Over> {
         if self.shared.fallback().is_on() {
             return self.degraded(&work).await;
+        }
+        if let Some(problem) = self.wrong_cluster(&work) {
+            if work.is_whole() {
+                return self.uncounted(Work::Refusal { problem }).await;
+            }
+            self.fail(&problem, false);
+            return Ok(());
         }
         let id = self.shared.next_query();
         self.client.blocked.take();
@@ -146,6 +170,14 @@ impl Session {
             return Err(self.end_pin(&because));
         }
         placed
+    }
+
+    /// Why work cannot run where its session is held: it would change something on a cluster that only reads.
+    fn wrong_cluster(&self, work: &Work) -> Option<Problem> {
+        let cluster = self.held.as_ref()?.pool();
+        let in_transaction = self.standing.status != b'I';
+        let is_wrong = cluster.only_reads() && work.is_not_for_a_reader(in_transaction);
+        is_wrong.then(|| Problem::held_by_reader(cluster.name(), self.wishes.pinned.as_deref()))
     }
 
     /// What the dispatcher and history are told of a query. What its comment asks for in vain is told to the client.

@@ -172,6 +172,7 @@ mod tests {
             counts: true,
             impact: Impact::Reads,
             writes: false,
+            not_for_a_reader: [false; 2],
         }
     }
 
@@ -200,6 +201,7 @@ mod tests {
             counts,
             impact: Impact::Reads,
             writes: false,
+            not_for_a_reader: [false; 2],
         };
         assert_eq!(parameters(&other, &statements), []);
     }
@@ -220,6 +222,7 @@ mod tests {
                 counts: true,
                 impact: Impact::Reads,
                 writes: false,
+                not_for_a_reader: [false; 2],
             };
             parameters(&work, &statements)
         };

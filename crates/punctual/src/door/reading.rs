@@ -9,6 +9,8 @@ use punctual_core::predict::features::features;
 use punctual_core::query::Traits;
 use punctual_core::statement::{Kind, Statement};
 
+use super::configs::{Config, configs};
+use super::messages::Bind;
 use super::problem::Problem;
 use super::skeleton::skeleton;
 use super::words::{Word, Words};
@@ -42,6 +44,8 @@ pub struct Reading {
 pub enum Effect {
     /// SET: a variable's name and the statement.
     Set(String, String),
+    /// `set_config` of a variable to the value of a parameter: [`Set`](Effect::Set), once it is bound.
+    SetTo(Config),
     /// RESET, SET ... TO DEFAULT: the variable's name.
     Reset(String),
     /// RESET ALL.
@@ -153,6 +157,38 @@ impl Reading {
         Reading { text: text.into(), shape, statement, effects: Vec::new(), local: None, traits: OnceLock::new() }
     }
 
+    /// True if it may change what others see, or its session keeps its connection after it, for whatever comes.
+    pub(super) fn is_for_the_writer(&self) -> bool {
+        self.statement.writes || self.effects.iter().any(|effect| matches!(effect, Effect::Stick(_)))
+    }
+
+    /// True if it is not to run on a cluster that only reads, where a session is held: what the cluster would do without asking,
+    /// if no transaction says that it only reads, and what would have that transaction say otherwise.
+    pub(super) fn is_not_for_a_reader(&self, in_transaction: bool) -> bool {
+        let Statement { kind, writes, count, .. } = *self.statement;
+        let harmless = match kind {
+            Kind::Cursor | Kind::Prepared | Kind::Listen => true,
+            // A transaction that only reads keeps them from writing.
+            Kind::Begin | Kind::Other => in_transaction,
+            _ => false,
+        };
+        writes && (count > 1 || !harmless)
+    }
+
+    /// What it does to its session when it is executed with these parameters, if that depends on them.
+    pub(super) fn bound(&self, bind: &Bind<'_>) -> Option<Reading> {
+        let depends = self.effects.iter().any(|effect| matches!(effect, Effect::SetTo(_)));
+        depends.then(|| {
+            let values = bind.values().1;
+            let texts: Vec<_> = values.iter().map(|value| value.and_then(|value| str::from_utf8(value).ok())).collect();
+            let effects = self.effects.iter().map(|effect| match effect {
+                Effect::SetTo(config) => configuring(config, Some(&texts)),
+                effect => effect.clone(),
+            });
+            Reading { effects: effects.collect(), ..self.again(&self.text) }
+        })
+    }
+
     /// What predictions are made from, with the hash of the text under this key.
     pub(super) fn traits(&self, key: Key) -> Box<Traits> {
         let make = || Traits { text: key.hash(self.text.as_bytes()), features: features(&self.text, None) };
@@ -194,6 +230,8 @@ fn impossible(why: &str) -> Local {
 struct Found {
     effects: Vec<Effect>,
     own: Option<Local>,
+    /// True if the statement that is being read calls `set_config` for its session.
+    configures: bool,
     /// True if a literal made a difference.
     depends_on_literals: bool,
 }
@@ -275,13 +313,20 @@ impl Found {
             last = word;
         }
         let is_local = last.is("true") || matches!(last, Word::Text(text) if text.eq_ignore_ascii_case("true"));
-        if !is_local {
-            self.stick(Stuck::SetConfig);
-        }
+        self.configures |= !is_local;
+    }
+
+    /// A whole statement calls `set_config` for its session.
+    fn configure(&mut self, text: &str) {
+        let Some(all) = configs(text) else { return self.stick(Stuck::SetConfig) };
+        self.effects.extend(all.into_iter().map(|config| configuring(&config, None)));
     }
 
     /// Looks at a whole statement, by its first words.
     fn statement(&mut self, first: &[Word<'_>], text: &str) {
+        if std::mem::take(&mut self.configures) {
+            self.configure(text);
+        }
         let Some((Word::Plain(verb), rest)) = first.split_first() else { return };
         let second = |keyword: &str| rest.first().is_some_and(|word| word.is(keyword));
         match verb.to_ascii_lowercase().as_str() {
@@ -409,6 +454,19 @@ fn dotted<'a, 'b>(words: &'b [Word<'a>]) -> Option<(String, &'b [Word<'a>])> {
     Some((name, rest))
 }
 
+/// What `set_config` does; None: its parameters are not known yet.
+fn configuring(config: &Config, parameters: Option<&[Option<&str>]>) -> Effect {
+    let Some(text) = config.text(parameters.unwrap_or_default()) else {
+        return if parameters.is_none() { Effect::SetTo(config.clone()) } else { Effect::Stick(Stuck::SetConfig) };
+    };
+    match (config.name.as_str(), config.statement(&text)) {
+        ("role" | "session_authorization", _) => Effect::Stick(Stuck::Role),
+        ("search_path", _) if text.to_ascii_lowercase().contains("pg_temp") => Effect::Stick(Stuck::TemporaryTable),
+        (_, Some(sql)) => Effect::Set(config.name.clone(), sql),
+        (_, None) => Effect::Stick(Stuck::SetConfig),
+    }
+}
+
 /// The value after `=` or TO, as text; None for DEFAULT and for nothing.
 fn value_of(words: &[Word<'_>]) -> Option<String> {
     let [equals, value @ ..] = words else { return None };
@@ -528,6 +586,8 @@ mod tests {
         assert_eq!(sticks("declare c cursor with hold for select 1"), Some(Stuck::Cursor));
         assert_eq!(sticks("select pg_advisory_lock(1)"), Some(Stuck::AdvisoryLock));
         assert_eq!(sticks("select pg_catalog.set_config('a', f(1), false)"), Some(Stuck::SetConfig));
+        assert_eq!(sticks("select set_config('role', 'r', false)"), Some(Stuck::Role));
+        assert_eq!(sticks("select set_config('search_path', 'public, pg_temp', false)"), Some(Stuck::TemporaryTable));
         for text in [
             "set role r",
             "SET SESSION ROLE r",
@@ -550,6 +610,41 @@ mod tests {
         ] {
             assert_eq!(sticks(loose), None, "{loose}");
         }
+    }
+
+    #[test]
+    fn set_config_with_a_parameter_is_a_set_once_it_is_bound() {
+        let reading = Reading::of("SELECT set_config('jit', $1, false)");
+        let bound = |values: &[&[u8]]| {
+            let mut frame = b"B\0\0\0\0\0\0\0\0".to_vec();
+            frame.extend_from_slice(&u16::try_from(values.len()).expect("a few").to_be_bytes());
+            for value in values {
+                frame.extend_from_slice(&u32::try_from(value.len()).expect("a few").to_be_bytes());
+                frame.extend_from_slice(value);
+            }
+            frame.extend_from_slice(&[0, 0]);
+            reading.bound(&Bind::read(&frame).expect("it is one")).expect("it depends on it").effects
+        };
+        let set = "SELECT pg_catalog.set_config('jit', 'on', false)".to_owned();
+        assert_eq!(bound(&[b"on"]), [Effect::Set("jit".into(), set)]);
+        assert_eq!(bound(&[b"\xff"]), [Effect::Stick(Stuck::SetConfig)]);
+        assert_eq!(bound(&[]), [Effect::Stick(Stuck::SetConfig)]);
+        assert!(!reading.is_for_the_writer());
+    }
+
+    #[test]
+    fn a_cluster_that_only_reads_is_not_for_what_would_change_it() {
+        let is_not = |text: &str, within: bool| Reading::of(text).is_not_for_a_reader(within);
+        for text in ["insert into t values (1)", "select nextval('s')", "select 1; insert into t values (1)"] {
+            assert!(is_not(text, true) && is_not(text, false), "{text}");
+        }
+        assert!(is_not("set transaction read write", true));
+        assert!(is_not("begin", false) && is_not("call p()", false), "what follows may do anything");
+        assert!(!is_not("begin", true) && !is_not("savepoint a", true), "the cluster says what it thinks of it");
+        for text in ["select 1", "fetch c", "begin read only", "commit", "set a = 1"] {
+            assert!(!is_not(text, true) && !is_not(text, false), "{text}");
+        }
+        assert!(Reading::of("set role r").is_for_the_writer(), "whatever comes, it comes there");
     }
 
     #[test]
@@ -593,7 +688,8 @@ mod tests {
         readings.of("set a = 1");
         assert_eq!(readings.of("set a = 2").effects, [Effect::Set("a".into(), "set a = 2".into())]);
         readings.of("select set_config('a', 'b', 'true')");
-        assert_eq!(readings.of("select set_config('a', 'b', 'false')").effects, [Effect::Stick(Stuck::SetConfig)]);
+        let set = "SELECT pg_catalog.set_config('a', 'b', false)".to_owned();
+        assert_eq!(readings.of("select set_config('a', 'b', 'false')").effects, [Effect::Set("a".into(), set)]);
         readings.of("show punctual.slo");
         assert_eq!(readings.of("show punctual.class").local, Some(Local::Show("class".into())));
     }

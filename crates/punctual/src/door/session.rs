@@ -309,13 +309,14 @@ impl Session {
         }
         if survey.counts {
             let reading = survey.main.unwrap_or_else(|| Arc::clone(&self.last));
-            let Survey { impact, writes, .. } = survey;
-            let work = Work::Pipeline { segment, end, reading: Arc::clone(&reading), counts: true, impact, writes };
+            let Survey { impact, writes, not_for_a_reader, .. } = survey;
+            let (counts, text) = (true, Arc::clone(&reading));
+            let work = Work::Pipeline { segment, end, reading: text, counts, impact, writes, not_for_a_reader };
             self.query(work, reading).await
         } else if survey.needs_cluster || ((survey.closes_portal || survey.malformed) && self.held.is_some()) {
             let reading = Arc::clone(&self.last);
-            let (impact, counts, writes) = (Impact::Reads, false, false);
-            self.uncounted(Work::Pipeline { segment, end, reading, counts, impact, writes }).await
+            let (impact, counts, writes, not_for_a_reader) = (Impact::Reads, false, false, [false; 2]);
+            self.uncounted(Work::Pipeline { segment, end, reading, counts, impact, writes, not_for_a_reader }).await
         } else {
             self.segment_locally(&segment, end);
             Ok(())

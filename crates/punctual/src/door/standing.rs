@@ -102,7 +102,9 @@ impl Standing {
     }
 
     fn take(&mut self, effects: &[&Effect], failed: bool, alone: bool, aftermath: &mut Aftermath) {
-        let sets = effects.iter().any(|e| matches!(e, Effect::Set(..) | Effect::Reset(_) | Effect::ResetAll));
+        let sets = effects
+            .iter()
+            .any(|e| matches!(e, Effect::Set(..) | Effect::SetTo(_) | Effect::Reset(_) | Effect::ResetAll));
         let ends = effects.iter().any(|e| matches!(e, Effect::EndTransaction));
         if sets && ends {
             self.stuck.get_or_insert(Stuck::UncertainSet);
@@ -157,6 +159,10 @@ impl Standing {
                 if self.before.as_ref().is_some_and(|before| *before != self.variables) {
                     self.stuck.get_or_insert(Stuck::UncertainSet);
                 }
+            }
+            // Every statement of the gateway's is bound before it is executed; what it becomes is not known for others.
+            Effect::SetTo(_) => {
+                self.stuck.get_or_insert(Stuck::SetConfig);
             }
             Effect::Deallocate(Some(_)) | Effect::EndTransaction | Effect::Stick(_) => {}
         }

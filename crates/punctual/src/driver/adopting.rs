@@ -35,6 +35,7 @@ impl Driver {
             let made_from = settings.clusters.iter().find(|cluster| cluster.is_called(pool.name()));
             let bounds = (settings.door.clone(), settings.slots_of(pool.name()));
             pool.adopt(bounds, made_from.and_then(Cluster::login));
+            pool.set_only_reads(settings.only_reads(pool.name()));
         }
         self.fallback.adopt(settings.policy.wait_limit);
         if settings.policy != old.policy {

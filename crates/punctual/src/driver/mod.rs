@@ -295,6 +295,7 @@ impl Driver {
                 tracing::info!(cluster = %cluster, name, address = %endpoint.address, "cluster is ready");
                 let bounds = (self.settings.door.clone(), self.settings.slots_of(&name));
                 let pool = Arc::new(Pool::new(cluster, generation, name, endpoint, bounds));
+                pool.set_only_reads(self.settings.only_reads(pool.name()));
                 pool.expect_visitors_of(self.pools.values());
                 tokio::spawn(tend(Arc::downgrade(&pool), Arc::clone(&self.types)));
                 if let Some(old) = self.pools.insert(cluster, pool) {

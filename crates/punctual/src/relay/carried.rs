@@ -47,12 +47,13 @@ pub struct Variables {
 }
 
 /// Variables under which every statement is worked out alike.
-const NEVER_WORKED_IN: [&str; 7] = [
+const NEVER_WORKED_IN: [&str; 8] = [
     "application_name",
     "client_encoding",
     "client_min_messages",
     "idle_in_transaction_session_timeout",
     "idle_session_timeout",
+    "jit",
     "lock_timeout",
     "statement_timeout",
 ];

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,8 @@ pub struct Pool {
     first_facts: OnceLock<Arc<ServerFacts>>,
     /// Leases that are out.
     in_use: AtomicUsize,
+    /// True if what writes goes elsewhere.
+    only_reads: AtomicBool,
     shelf: Mutex<Shelf>,
 }
 
@@ -89,7 +91,25 @@ impl Pool {
         let endpoint = Arc::new(endpoint);
         let (idle, visitors, facts, slots) = (Vec::new(), Vec::new(), HashMap::new(), slots as usize);
         let shelf = Mutex::new(Shelf { endpoint, door, slots, closed: false, idle, visitors, facts });
-        Pool { cluster, generation, name, first_facts: OnceLock::new(), in_use: AtomicUsize::new(0), shelf }
+        Pool {
+            cluster,
+            generation,
+            name,
+            first_facts: OnceLock::new(),
+            in_use: AtomicUsize::new(0),
+            only_reads: AtomicBool::new(false),
+            shelf,
+        }
+    }
+
+    /// Says whether what writes goes elsewhere.
+    pub fn set_only_reads(&self, only_reads: bool) {
+        self.only_reads.store(only_reads, Ordering::Relaxed);
+    }
+
+    /// True if what writes goes elsewhere.
+    pub fn only_reads(&self) -> bool {
+        self.only_reads.load(Ordering::Relaxed)
     }
 
     /// Goes by other bounds from now on, and by other credentials if there are any: those that lie idle stay those of

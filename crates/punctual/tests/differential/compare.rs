@@ -9,9 +9,6 @@ use super::world::{Place, World};
 /// What only the gateway says, and it says so: a session that has something on its connection keeps it.
 const PINNED: &str = "the session keeps its connection to cluster ";
 
-/// What asyncpg does in any case that has a type which it does not know, and drivers else in one case alone.
-const ASYNCPG_PINS: &str = "what set_config sets lives on one connection";
-
 /// Faults that are shown.
 const MOST_SHOWN: usize = 30;
 
@@ -79,11 +76,8 @@ fn judge(case: &Case, runner: &str, place: &Place, straight: &[String], through:
     let (told, through): (Vec<&String>, Vec<&String>) = through.iter().partition(|line| line.contains(PINNED));
     let straight: Vec<&String> = straight.iter().collect();
     let hears = !runner.starts_with("sqlalchemy") && runner != "sqlx";
-    let told: Vec<&String> =
-        told.into_iter().filter(|line| runner != "asyncpg" || !line.contains(ASYNCPG_PINS)).collect();
     let was_told = |reason: &String| !told.is_empty() && told.iter().all(|line| line.contains(reason.as_str()));
     match &case.pins {
-        Some(reason) if runner == "asyncpg" && reason == ASYNCPG_PINS => {}
         Some(reason) if hears && !was_told(reason) => {
             return Err(format!("  it was not told that {reason}, but {told:?}"));
         }

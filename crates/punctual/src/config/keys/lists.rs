@@ -318,8 +318,8 @@ pub(in crate::config) static CLUSTER: Table = Table {
             "role",
             Choice(&["any", "writer"]),
             Is("\"any\""),
-            "`writer`: what may change something (INSERT, DDL, COPY, transactions that are not `READ ONLY`, `SELECT … FOR UPDATE`) runs on clusters \
-             that are marked so; SELECTs run anywhere, also those that call functions of which it is not known what they do. Where none is, everything runs anywhere.",
+            "`writer`: what may change something (INSERT, DDL, COPY FROM, transactions that are not begun `READ ONLY`, `SELECT … FOR UPDATE`) runs on clusters \
+             that are marked so, and so does what pins a session; SELECTs run anywhere, also those that call functions of which it is not known what they do. Where none is, everything runs anywhere.",
         ),
         key(
             "price_per_unit_hour",
