@@ -23,7 +23,7 @@ use crate::clock::{self, Clock};
 use crate::config::Source;
 use crate::door::{self, Foresight, Guard, InForce, Rules};
 use crate::driver::fallback::Fallback;
-use crate::driver::{Driver, Finale, Parts, Records};
+use crate::driver::{self, Finale, Parts, Records};
 use crate::history::{self, HistoryError};
 use crate::http;
 use crate::journal::{self, JournalError};
@@ -157,7 +157,7 @@ impl Gateway {
             clock,
             model,
         };
-        let driver = tokio::spawn(Driver::new(settings.clone(), parts).run());
+        let driver = tokio::spawn(driver::run(settings.clone(), parts));
 
         let address = listener.local_addr().unwrap_or(settings.listen);
         let answers = Arc::new(Catalog::new(link.clone()));

@@ -9,7 +9,8 @@
 //! A session reports what happened as core's own events and is told what to do through its mailbox. The rows never
 //! come this way: they go from the cluster's connection to the client inside the session.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use punctual_core::class::Classes;
@@ -208,6 +209,57 @@ impl Explained {
 #[derive(Clone, Debug)]
 pub struct Link {
     reports: mpsc::Sender<Report>,
+    /// After `reports`: when the last of them goes, that one has gone before.
+    taker: Told,
+}
+
+/// The end of links that the driver reads.
+#[derive(Debug)]
+pub struct Reports {
+    receiver: mpsc::Receiver<Report>,
+    taker: Arc<OnceLock<Arc<dyn Taker>>>,
+}
+
+/// Who takes reports in on the spot, where they are brought, rather than when its own task comes round to it.
+pub trait Taker: fmt::Debug + Send + Sync {
+    /// Takes in what has been brought so far, or has that done.
+    fn take(&self);
+
+    /// A link has gone, perhaps the last one.
+    fn link_gone(&self);
+}
+
+/// Whom a link tells that it has brought something.
+#[derive(Clone, Debug)]
+struct Told(Arc<OnceLock<Arc<dyn Taker>>>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(taker) = self.0.get() {
+            taker.link_gone();
+        }
+    }
+}
+
+impl Reports {
+    /// The next one; None if there is no link any more.
+    pub async fn recv(&mut self) -> Option<Report> {
+        self.receiver.recv().await
+    }
+
+    /// The next one, if it is there.
+    ///
+    /// # Errors
+    /// If none is, or none will be.
+    pub fn try_recv(&mut self) -> Result<Report, mpsc::error::TryRecvError> {
+        self.receiver.try_recv()
+    }
+
+    /// Has `taker` told of every report from now on.
+    pub fn taken_by(&self, taker: Arc<dyn Taker>) {
+        let first = self.taker.set(taker).is_ok();
+        debug_assert!(first, "there is one driver");
+    }
 }
 
 /// No cluster is ready; with what keeps them from it, as far as that is known.
@@ -220,9 +272,10 @@ pub struct DriverGone;
 
 impl Link {
     /// A link and the end that the driver reads.
-    pub fn new() -> (Link, mpsc::Receiver<Report>) {
+    pub fn new() -> (Link, Reports) {
         let (reports, receiver) = mpsc::channel(REPORTS);
-        (Link { reports }, receiver)
+        let taker = Arc::<OnceLock<_>>::default();
+        (Link { reports, taker: Told(Arc::clone(&taker)) }, Reports { receiver, taker })
     }
 
     /// Sends a report, waiting while the driver is behind.
@@ -230,7 +283,11 @@ impl Link {
     /// # Errors
     /// If the driver has ended.
     pub async fn report(&self, report: Report) -> Result<(), DriverGone> {
-        self.reports.send(report).await.map_err(|_| DriverGone)
+        self.reports.send(report).await.map_err(|_| DriverGone)?;
+        if let Some(taker) = self.taker.0.get() {
+            taker.take();
+        }
+        Ok(())
     }
 
     /// Sends an event.

@@ -8,7 +8,7 @@ use common::FixedAnswers;
 use common::postgres::Postgres;
 use punctual::door::{InForce, Rules, Shared, serve};
 use punctual::driver::fallback::Fallback;
-use punctual::link::{Link, Order, Report};
+use punctual::link::{Link, Order, Report, Reports};
 use punctual::relay::Pool;
 use punctual::settings::{Address, Door, Endpoint, Login};
 use punctual_core::Event;
@@ -17,14 +17,13 @@ use punctual_core::event::{Abandoned, LossCause};
 use punctual_core::id::{ClusterId, Generation};
 use punctual_core::time::Span;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 use tokio_postgres::{Client, Config, NoTls};
 
 /// A front door whose driver takes reports and never answers.
 struct Silent {
     fallback: Arc<Fallback>,
     port: u16,
-    reports: mpsc::Receiver<Report>,
+    reports: Reports,
 }
 
 impl Silent {

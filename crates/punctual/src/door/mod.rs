@@ -21,6 +21,7 @@
 
 mod authenticate;
 mod blocked;
+mod cancelling;
 mod client;
 mod configs;
 mod degraded;

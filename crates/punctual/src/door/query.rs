@@ -536,7 +536,7 @@ impl Session {
         if pinned {
             // A cancel that comes late must not hit the next query here.
             if let Some(cancelling) = self.cancelling.take() {
-                let _ = cancelling.await;
+                cancelling.end().await;
             }
             self.held = Some(lease);
         } else if self.standing.is_pinned() {

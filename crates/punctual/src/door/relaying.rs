@@ -10,6 +10,7 @@ use punctual_core::id::QueryId;
 use punctual_core::time::Span;
 use tokio::time::{Instant, timeout_at};
 
+use super::cancelling::Cancelling;
 use super::frames as say;
 use super::plan::poison;
 use super::problem::{Loss, Problem};
@@ -21,7 +22,7 @@ use super::session::{Over, Session};
 use super::unit::{self, End, Next};
 use crate::link::Order;
 use crate::relay::carried::{Memory, Variables};
-use crate::relay::{Connection, Garbled, Lease, ServerError, cancel, frames};
+use crate::relay::{Connection, Garbled, Lease, ServerError, frames};
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -360,19 +361,14 @@ impl Session {
         }
     }
 
-    /// Asks the cluster to stop what runs on a connection, once.
+    /// Has the cluster asked to stop what runs on a connection.
     fn cancel(&mut self, lease: &mut Lease) {
         if lease.tainted && self.cancelling.is_some() {
             return;
         }
         lease.tainted = true;
         let Some(key) = lease.key.clone() else { return };
-        let within = self.rules.door.connect_within;
-        self.cancelling = Some(tokio::spawn(async move {
-            if let Err(error) = cancel(&key, within).await {
-                tracing::warn!(%error, "a cancel did not reach its cluster");
-            }
-        }));
+        self.cancelling = Some(Cancelling::begin(key, self.rules.door.connect_within));
     }
 
     /// Writes what may go to the client, as far as it takes it; the rest is kept for it, so that the connection can go.

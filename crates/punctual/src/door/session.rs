@@ -16,8 +16,8 @@ use punctual_core::event::PinEnd;
 use punctual_core::id::SessionId;
 use punctual_core::time::Span;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
+use super::cancelling::Cancelling;
 use super::client::Client;
 use super::frames as say;
 use super::in_force::Rules;
@@ -109,7 +109,7 @@ pub(super) struct Session {
     pub(super) pin_ended: Option<PinEnd>,
     /// What became of its query on a cluster that was lost, while it is tried on another.
     pub(super) lost: Option<Problem>,
-    pub(super) cancelling: Option<JoinHandle<()>>,
+    pub(super) cancelling: Option<Cancelling>,
     /// True once the driver has been told of the end.
     pub(super) ended: bool,
 }

@@ -1,9 +1,9 @@
-//! The loop that owns the dispatcher: what happened goes in, what is to be done goes out.
+//! The loop around the dispatcher: what happened goes in, what is to be done goes out.
 //!
 //! ```text
-//!  sessions ─┐                                    ┌─▶ mailboxes of sessions
-//!  providers ─┼─▶ one task: now, handle, journal ─┼─▶ providers
-//!  timer ────┘                                    └─▶ history, metrics
+//!  sessions ─┐                                        ┌─▶ mailboxes of sessions
+//!  providers ─┼─▶ one at a time: now, handle, journal ─┼─▶ providers
+//!  timer ────┘                                        └─▶ history, metrics
 //! ```
 //!
 //! Nothing here decides and nothing here waits for I/O: commands are handed to whoever carries them out. If the
@@ -12,6 +12,7 @@
 mod adopting;
 mod failures;
 pub mod fallback;
+mod turns;
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,17 +27,19 @@ use punctual_core::query::{Ended, Query};
 use punctual_core::time::{Span, Time};
 use punctual_core::view::LaneView;
 use punctual_core::{Command, Dispatcher, Event};
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use self::failures::Failures;
 use self::fallback::Fallback;
+use self::turns::Turns;
 use crate::clock::Clock;
 use crate::door::InForce;
 use crate::door::problem::rounded;
 use crate::history;
 use crate::journal;
-use crate::link::{About, Explained, NoneReady, Order, Report, Snapshot};
+use crate::link::{About, Explained, NoneReady, Order, Report, Reports, Snapshot};
 use crate::metrics::Metrics;
 use crate::model::file::Opened;
 use crate::provider::{self, Notice, Providers};
@@ -54,21 +57,17 @@ const TOLD: usize = 4;
 /// The invariants are checked at most this often, since that costs time in proportion to what is live.
 const CHECK_EVERY: Span = Span::from_secs(1);
 
-/// The live loop.
-pub struct Driver {
+/// What the loop goes by and keeps.
+struct Driver {
     dispatcher: Dispatcher,
     settings: Arc<Settings>,
     /// What sessions go by.
     in_force: Arc<InForce>,
     clock: Clock,
-    reports: mpsc::Receiver<Report>,
-    notices: mpsc::Receiver<provider::About>,
-    stop: mpsc::Receiver<Event>,
+    reports: Reports,
     providers: Providers,
     records: Records,
     fallback: Arc<Fallback>,
-    /// The model to begin with.
-    model: Option<Opened>,
     mailboxes: BTreeMap<SessionId, mpsc::Sender<Order>>,
     queries: HashMap<QueryId, (SessionId, About)>,
     pools: BTreeMap<ClusterId, Arc<Pool>>,
@@ -83,8 +82,12 @@ pub struct Driver {
     /// The names of lanes, by their ids.
     lanes: Vec<Arc<str>>,
     commands: Vec<Command>,
-    /// Events that come of what is done aside: answers of studies, losses that were kept back.
-    aside: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
+    /// Where events go that come of what is done aside: answers of studies, losses that were kept back.
+    aside: mpsc::Sender<Event>,
+    /// When the loop wakes by itself at the latest.
+    alarm: Option<Time>,
+    /// True once no session and no surface is left, nor can one come.
+    orphaned: bool,
     broken: u64,
     /// Rows and events that could not be written, as the metrics know them.
     dropped: (u64, u64),
@@ -106,7 +109,7 @@ pub struct Records {
 /// What a driver is made of besides its settings.
 pub struct Parts {
     /// Where sessions report.
-    pub reports: mpsc::Receiver<Report>,
+    pub reports: Reports,
     /// Events from the gateway itself: a shutdown.
     pub stop: mpsc::Receiver<Event>,
     /// Who starts clusters.
@@ -133,98 +136,141 @@ pub struct Finale {
     pub records: Records,
 }
 
-impl Driver {
-    /// A driver that has not started any cluster yet.
-    pub fn new(settings: Arc<Settings>, parts: Parts) -> Driver {
-        let classes = adopting::names(&settings.policy);
-        let lanes = adopting::lanes(&settings.policy);
-        Driver {
-            dispatcher: Dispatcher::new(settings.seed, settings.policy.clone()),
-            settings,
-            in_force: parts.in_force,
-            clock: parts.clock,
-            reports: parts.reports,
-            notices: parts.notices,
-            stop: parts.stop,
-            providers: parts.providers,
-            records: parts.records,
-            fallback: parts.fallback,
-            model: parts.model,
-            mailboxes: BTreeMap::new(),
-            queries: HashMap::new(),
-            pools: BTreeMap::new(),
-            types: Arc::default(),
-            asking: Vec::new(),
-            troubles: BTreeMap::new(),
-            names: BTreeMap::new(),
-            failures: Failures::default(),
-            classes,
-            lanes,
-            commands: Vec::new(),
-            aside: mpsc::channel(ASIDE),
-            broken: 0,
-            dropped: (0, 0),
-            next_check: Time::ZERO,
-            ends: None,
+/// Drives until a shutdown is complete.
+pub async fn run(settings: Arc<Settings>, parts: Parts) -> Finale {
+    let (aside, mut asides) = mpsc::channel(ASIDE);
+    let Parts { reports, mut stop, providers, mut notices, records, fallback, in_force, clock, model } = parts;
+    let mut driver = Driver {
+        dispatcher: Dispatcher::new(settings.seed, settings.policy.clone()),
+        classes: adopting::names(&settings.policy),
+        lanes: adopting::lanes(&settings.policy),
+        settings,
+        in_force,
+        clock,
+        reports,
+        providers,
+        records,
+        fallback,
+        mailboxes: BTreeMap::new(),
+        queries: HashMap::new(),
+        pools: BTreeMap::new(),
+        types: Arc::default(),
+        asking: Vec::new(),
+        troubles: BTreeMap::new(),
+        names: BTreeMap::new(),
+        failures: Failures::default(),
+        commands: Vec::new(),
+        aside,
+        alarm: None,
+        orphaned: false,
+        broken: 0,
+        dropped: (0, 0),
+        next_check: Time::ZERO,
+        ends: None,
+    };
+    driver.begin(model);
+    let mut alarm = Alarm::new();
+    let mut look = every(driver.settings.door.check_every);
+    let turns = Turns::of(driver);
+    while let Some(rest) = turns.next(Driver::rest).await {
+        alarm.set(rest.until);
+        if rest.is_short {
+            turns.want();
+        }
+        if look.period() != Duration::from(rest.look_every) {
+            look = every(rest.look_every);
+        }
+        tokio::select! {
+            biased;
+            Some(event) = stop.recv() => turns.next(|driver| driver.stop_wanted(event)).await,
+            Some(event) = asides.recv() => turns.next(|driver| driver.take_aside(event)).await,
+            Some(about) = notices.recv() => turns.next(|driver| driver.notice(about)).await,
+            () = turns.wanted() => {}
+            _ = look.tick() => turns.next(|driver| driver.look_at_busy()).await,
+            () = alarm.rings() => turns.next(Driver::wake).await,
         }
     }
+    let driver = turns.end().await;
+    let snapshot = driver.snapshot();
+    if let Some(ends) = driver.ends {
+        // What is left may be paid for; what the dispatcher waits for has had its time already.
+        let _ = tokio::time::timeout_at(ends, driver.providers.stopped()).await;
+    }
+    Finale { snapshot, records: driver.records }
+}
 
-    /// Runs until a shutdown is complete.
-    pub async fn run(mut self) -> Finale {
+/// What the loop does while nothing is to be done.
+struct Rest {
+    until: Option<Instant>,
+    look_every: Span,
+    /// More reports may be there.
+    is_short: bool,
+}
+
+impl Driver {
+    /// Starts what is to be there from the beginning.
+    fn begin(&mut self, model: Option<Opened>) {
         let each = |cluster: &crate::settings::Cluster| vec![cluster.spec.clone(); cluster.initial as usize];
         let wanted: Vec<_> = self.settings.clusters.iter().flat_map(each).collect();
         for spec in wanted {
             self.take(Event::ClusterWanted(spec));
         }
         self.providers.settle();
-        if let Some(opened) = self.model.take() {
+        if let Some(opened) = model {
             self.adopt(&opened);
         }
-        let mut batch = Vec::with_capacity(BATCH);
-        let mut alarm = Alarm::new();
-        let mut look = every(self.settings.door.check_every);
-        while !self.dispatcher.is_shut_down() && !self.fallback.is_over() {
-            alarm.set(self.dispatcher.next_wakeup().map(|at| self.clock.instant(at)));
-            tokio::select! {
-                biased;
-                Some(event) = self.stop.recv() => self.stop_wanted(event),
-                Some(event) = self.aside.1.recv() => {
-                    self.take(event);
-                    self.answer_asking();
-                }
-                Some((cluster, generation, notice)) = self.notices.recv() => {
-                    self.notice(cluster, generation, notice);
-                }
-                count = self.reports.recv_many(&mut batch, BATCH) => {
-                    if count == 0 {
-                        // No session and no surface is left, nor can one come.
-                        break;
-                    }
-                    for report in batch.drain(..) {
-                        self.report(report);
-                    }
-                }
-                _ = look.tick() => {
-                    self.look_at_busy();
-                    if look.period() != Duration::from(self.settings.door.check_every) {
-                        look = every(self.settings.door.check_every);
-                    }
-                }
-                () = alarm.rings() => {
-                    // It may have been set for something that no longer is to come.
-                    if self.dispatcher.next_wakeup().is_some_and(|at| at <= self.clock.now()) {
-                        self.take(Event::Woke);
-                    }
+    }
+
+    /// Takes in what has been brought; true if something is left for the loop.
+    fn drain(&mut self) -> bool {
+        let more = self.take_reports();
+        let earlier = |at| self.alarm.is_none_or(|alarm| at < alarm);
+        more || self.is_over() || self.dispatcher.next_wakeup().is_some_and(earlier)
+    }
+
+    /// Takes in what has been brought, and says what the loop is to wait for then; None: it is over.
+    fn rest(&mut self) -> Option<Rest> {
+        let is_short = self.take_reports();
+        if self.is_over() {
+            return None;
+        }
+        self.alarm = self.alarm.into_iter().chain(self.dispatcher.next_wakeup()).min();
+        let until = self.alarm.map(|at| self.clock.instant(at));
+        Some(Rest { until, look_every: self.settings.door.check_every, is_short })
+    }
+
+    /// True if there may be more.
+    fn take_reports(&mut self) -> bool {
+        for _ in 0..BATCH {
+            match self.reports.try_recv() {
+                Ok(report) => self.report(report),
+                Err(error) => {
+                    self.orphaned = error == TryRecvError::Disconnected;
+                    self.check_now_and_then();
+                    return false;
                 }
             }
-            self.check_now_and_then();
         }
-        let snapshot = self.snapshot();
-        if let Some(ends) = self.ends {
-            // What is left may be paid for; what the dispatcher waits for has had its time already.
-            let _ = tokio::time::timeout_at(ends, self.providers.stopped()).await;
+        self.check_now_and_then();
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        self.orphaned || self.dispatcher.is_shut_down() || self.fallback.is_over()
+    }
+
+    /// The alarm has rung.
+    fn wake(&mut self) {
+        self.alarm = None;
+        // It may have been set for something that no longer is to come.
+        if self.dispatcher.next_wakeup().is_some_and(|at| at <= self.clock.now()) {
+            self.take(Event::Woke);
         }
-        Finale { snapshot, records: self.records }
+    }
+
+    fn take_aside(&mut self, event: Event) {
+        self.take(event);
+        self.answer_asking();
     }
 
     fn report(&mut self, report: Report) {
@@ -287,7 +333,7 @@ impl Driver {
         Some(Explained { considered, names })
     }
 
-    fn notice(&mut self, cluster: ClusterId, generation: Generation, notice: Notice) {
+    fn notice(&mut self, (cluster, generation, notice): provider::About) {
         match notice {
             Notice::Ready(endpoint) => {
                 let name = self.name(cluster);
@@ -314,7 +360,7 @@ impl Driver {
                 let lost = Event::ClusterLost { cluster, generation, cause };
                 if self.recall_from(cluster, generation) {
                     self.take(Event::ClusterDown { cluster, generation });
-                    let aside = self.aside.0.clone();
+                    let aside = self.aside.clone();
                     tokio::spawn(async move {
                         tokio::time::sleep(RECALL_WITHIN).await;
                         let _ = aside.send(lost).await;
@@ -491,7 +537,7 @@ impl Driver {
 
     /// Has a study made beside the loop; its answer comes as an event.
     fn study(&self, id: StudyId) {
-        let (study, aside) = (self.dispatcher.study(), self.aside.0.clone());
+        let (study, aside) = (self.dispatcher.study(), self.aside.clone());
         tokio::task::spawn_blocking(move || {
             let began = std::time::Instant::now();
             let answer = catch_unwind(AssertUnwindSafe(|| punctual_sim::study::run(&study, id.0)));
@@ -621,14 +667,12 @@ impl Alarm {
         Alarm { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), at: None }
     }
 
-    /// Rings at `due` at the latest.
-    fn set(&mut self, due: Option<Instant>) {
-        if let Some(due) = due
-            && self.at.is_none_or(|at| due < at)
-        {
-            self.sleep.as_mut().reset(due.into());
-            self.at = Some(due);
+    /// Rings then.
+    fn set(&mut self, at: Option<Instant>) {
+        if let Some(at) = at.filter(|_| at != self.at) {
+            self.sleep.as_mut().reset(at.into());
         }
+        self.at = at;
     }
 
     async fn rings(&mut self) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use punctual::link::{NoneReady, Order, Report, Snapshot};
+use punctual::link::{NoneReady, Order, Report, Reports, Snapshot};
 use punctual::relay::Pool;
 use punctual::settings::{Door, Endpoint};
 use punctual_core::billing::Price;
@@ -58,7 +58,7 @@ impl Driver {
         }
     }
 
-    pub async fn run(mut self, mut reports: mpsc::Receiver<Report>, mut knobs: mpsc::UnboundedReceiver<Knob>) {
+    pub async fn run(mut self, mut reports: Reports, mut knobs: mpsc::UnboundedReceiver<Knob>) {
         loop {
             let wakeup = self
                 .dispatcher
