@@ -21,6 +21,7 @@ pub mod http;
 mod import;
 pub mod journal;
 pub mod link;
+pub mod mailbox;
 pub mod metrics;
 pub mod model;
 pub mod plans;

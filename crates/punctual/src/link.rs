@@ -22,13 +22,10 @@ use punctual_core::time::Span;
 use punctual_core::{Event, view::View};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::mailbox::Slot;
 use crate::model::file::Opened;
 use crate::relay::Pool;
 use crate::settings::Settings;
-
-/// Orders that a mailbox holds. A session is never owed more than a verdict, a cancel, a recall, an abandonment and a farewell
-/// at once; what does not fit is reported and dropped.
-pub const MAILBOX: usize = 16;
 
 /// Reports on their way to the driver. Sessions wait when it is full.
 pub const REPORTS: usize = 16_384;
@@ -106,7 +103,7 @@ pub enum Report {
         /// The session.
         session: SessionId,
         /// Its mailbox.
-        mailbox: mpsc::Sender<Order>,
+        mailbox: Slot,
     },
     /// A query arrived.
     Arrived {

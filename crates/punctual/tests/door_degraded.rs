@@ -114,7 +114,7 @@ async fn a_query_that_is_abandoned_after_it_bounced_is_answered() {
                 let gone = Pool::new(ClusterId(0), Generation(0), "gone".into(), endpoint, (Door::default(), 4));
                 id = Some(query.id);
                 let order = Order::Run { query: query.id, on: Arc::new(gone) };
-                mailbox.as_ref().expect("it joined").send(order).await.expect("it listens");
+                mailbox.as_ref().expect("it joined").send(order).expect("it listens");
             }
             // The dispatcher has heard of the cluster's end first, and has ended the query.
             Report::Happened(Event::Bounced { .. }) => break,
@@ -123,7 +123,7 @@ async fn a_query_that_is_abandoned_after_it_bounced_is_answered() {
     }
     let because = Abandoned::ClusterLost { cause: LossCause::Exited };
     let order = Order::Abandon { query: id.expect("it arrived"), because };
-    mailbox.expect("it joined").send(order).await.expect("it listens");
+    mailbox.expect("it joined").send(order).expect("it listens");
     let error = asked.await.expect("it ends").expect_err("its cluster is gone");
     assert_eq!(error.code().map(|code| code.code()), Some("57P01"));
 }

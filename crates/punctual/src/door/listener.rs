@@ -12,7 +12,6 @@ use punctual_core::event::Outcome;
 use punctual_core::id::{QueryId, SessionId};
 use punctual_core::time::Span;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::sync::mpsc;
 
 use super::authenticate::{Turned, authenticate};
 use super::client::Client;
@@ -29,7 +28,8 @@ use super::shared::{Place, Shared};
 use super::standing::Standing;
 use super::startup::{Hello, Opening, open};
 use super::statements::Statements;
-use crate::link::{Link, MAILBOX, Report};
+use crate::link::{Link, Report};
+use crate::mailbox::{Mailbox, mailbox};
 use crate::record::append::Complaint;
 use crate::relay::alive::{CLIENTS, keep_alive};
 use crate::relay::carried::Memory;
@@ -278,8 +278,8 @@ async fn begin(
         }
     };
     let id = shared.next_session();
-    let (sender, mailbox) = mpsc::channel(MAILBOX);
-    if link.report(Report::Joined { session: id, mailbox: sender }).await.is_err() {
+    let (slot, mailbox) = mailbox();
+    if link.report(Report::Joined { session: id, mailbox: slot }).await.is_err() {
         return turn_away(client, &Problem::farewell()).await;
     }
     let running = Arc::clone(&place.running);
@@ -307,7 +307,7 @@ fn session(
     (client, peer): (Client, class::Client),
     hello: Hello,
     (link, shared): (Link, Arc<Shared>),
-    mailbox: mpsc::Receiver<crate::link::Order>,
+    mailbox: Mailbox,
 ) -> Session {
     let rules = shared.rules();
     let limit = rules.door.max_statements as usize;

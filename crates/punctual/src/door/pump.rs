@@ -8,11 +8,10 @@
 
 use std::task::{Context, Poll};
 
-use tokio::sync::mpsc;
-
 use super::client::Client;
 use super::problem::Loss;
 use crate::link::Order;
+use crate::mailbox::Mailbox;
 use crate::relay::Connection;
 
 /// The most that waits to be written to a cluster before the client is not read any further.
@@ -91,7 +90,7 @@ pub(super) struct Pump<'a> {
     /// The client.
     pub client: &'a mut Client,
     /// What the driver sends; None once it is closed.
-    pub mailbox: &'a mut mpsc::Receiver<Order>,
+    pub mailbox: &'a mut Mailbox,
     /// The cluster, if there is one.
     pub cluster: Option<ClusterSide<'a>>,
     /// The client is read up to this much.
@@ -222,6 +221,7 @@ mod tests {
     use tokio::net::UnixStream;
 
     use super::*;
+    use crate::mailbox::mailbox;
     use crate::relay::Socket;
     use crate::relay::buffer::Buffer;
 
@@ -240,7 +240,7 @@ mod tests {
             tainted: false,
             opened: std::time::Instant::now(),
         };
-        let (_orders, mut mailbox) = mpsc::channel(1);
+        let (_orders, mut mailbox) = mailbox();
         // More than a socket takes.
         let mut outgoing = Outgoing { is_copy: true, ..Outgoing::of(vec![7; 8 << 20]) };
         let mut approved = 0;

@@ -309,7 +309,7 @@ impl Session {
         self.report_end().await;
         // Once the driver answers this, all its orders from before are in the mailbox.
         let _ = self.link.look().await;
-        while let Ok(order) = self.mailbox.try_recv() {
+        while let Some(order) = self.mailbox.try_recv() {
             if matches!(order, Order::Run { query, .. } if query == id) {
                 let outcome = Outcome::Failed { sqlstate: SqlState(*b"57014"), rows: 0, bytes: 0 };
                 self.finished(id, outcome, false).await?;

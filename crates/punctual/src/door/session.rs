@@ -15,7 +15,6 @@ use punctual_core::class::{self, Origin};
 use punctual_core::event::PinEnd;
 use punctual_core::id::SessionId;
 use punctual_core::time::Span;
-use tokio::sync::mpsc;
 
 use super::cancelling::Cancelling;
 use super::client::Client;
@@ -38,6 +37,7 @@ use super::unit::{self, End, Next};
 use crate::catalog::{Answer, Parameter, Question};
 use crate::driver::fallback::Slot;
 use crate::link::{Link, Order, Report};
+use crate::mailbox::Mailbox;
 use crate::relay::carried::{Carried, Memory};
 use crate::relay::{Garbled, Lease};
 
@@ -81,7 +81,7 @@ pub(super) struct Session {
     /// What it goes by until its client has sent another unit.
     pub(super) rules: Arc<Rules>,
     pub(super) client: Client,
-    pub(super) mailbox: mpsc::Receiver<Order>,
+    pub(super) mailbox: Mailbox,
     /// The query that a cancel request is about; 0: none.
     pub(super) running: Arc<AtomicU64>,
     /// When a query that was refused may be sent again; the first one counts.
@@ -450,6 +450,7 @@ impl Session {
 
     /// Tells the driver.
     pub(super) async fn report(&mut self, report: Report) -> Result<(), Over> {
+        self.mailbox.will_be_read();
         // In degraded mode nobody listens, and a full queue would never empty.
         if !self.shared.fallback().is_on() && self.link.report(report).await.is_err() {
             return Err(self.fatal(&Problem::farewell()));

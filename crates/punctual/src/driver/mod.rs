@@ -40,6 +40,7 @@ use crate::door::problem::rounded;
 use crate::history;
 use crate::journal;
 use crate::link::{About, Explained, NoneReady, Order, Report, Reports, Snapshot};
+use crate::mailbox::{Slot, Unsent};
 use crate::metrics::Metrics;
 use crate::model::file::Opened;
 use crate::provider::{self, Notice, Providers};
@@ -68,7 +69,7 @@ struct Driver {
     providers: Providers,
     records: Records,
     fallback: Arc<Fallback>,
-    mailboxes: BTreeMap<SessionId, mpsc::Sender<Order>>,
+    mailboxes: BTreeMap<SessionId, Slot>,
     queries: HashMap<QueryId, (SessionId, About)>,
     pools: BTreeMap<ClusterId, Arc<Pool>>,
     types: Arc<KnownTypes>,
@@ -454,7 +455,7 @@ impl Driver {
     /// Ends the gateway: no new queries, and idle sessions are told to go.
     fn stop_wanted(&mut self, event: Event) {
         for mailbox in self.mailboxes.values() {
-            let _ = mailbox.try_send(Order::Farewell);
+            let _ = mailbox.send(Order::Farewell);
         }
         self.fallback.end();
         self.providers.hurry();
@@ -556,7 +557,7 @@ impl Driver {
 
     fn order_session(&mut self, session: SessionId, order: Order) {
         if let Some(mailbox) = self.mailboxes.get(&session)
-            && let Err(mpsc::error::TrySendError::Full(order)) = mailbox.try_send(order)
+            && let Err(Unsent::Full(order)) = mailbox.send(order)
         {
             tracing::error!(session = session.0, ?order, "a session does not read its orders");
         }

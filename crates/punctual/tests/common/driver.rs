@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use punctual::link::{NoneReady, Order, Report, Reports, Snapshot};
+use punctual::mailbox::Slot;
 use punctual::relay::Pool;
 use punctual::settings::{Door, Endpoint};
 use punctual_core::billing::Price;
@@ -32,7 +33,7 @@ pub struct Driver {
     usual: Endpoint,
     endpoints: BTreeMap<String, Endpoint>,
     pools: BTreeMap<ClusterId, Arc<Pool>>,
-    mailboxes: BTreeMap<SessionId, mpsc::Sender<Order>>,
+    mailboxes: BTreeMap<SessionId, Slot>,
     sessions: BTreeMap<QueryId, SessionId>,
     records: mpsc::UnboundedSender<Ended>,
     broken: u64,
@@ -99,7 +100,7 @@ impl Driver {
             }
             Knob::Farewell => {
                 for mailbox in self.mailboxes.values() {
-                    let _ = mailbox.try_send(Order::Farewell);
+                    let _ = mailbox.send(Order::Farewell);
                 }
             }
         }
@@ -160,7 +161,7 @@ impl Driver {
                 Command::Recall { query, .. } => self.order(query, Order::Recall { query }),
                 Command::EndPin { session, because } => {
                     if let Some(mailbox) = self.mailboxes.get(&session) {
-                        let _ = mailbox.try_send(Order::EndPin { because });
+                        let _ = mailbox.send(Order::EndPin { because });
                     }
                 }
                 Command::Start { cluster, generation, spec } => {
@@ -179,7 +180,7 @@ impl Driver {
 
     fn order(&mut self, query: QueryId, order: Order) {
         if let Some(mailbox) = self.sessions.get(&query).and_then(|session| self.mailboxes.get(session)) {
-            let _ = mailbox.try_send(order);
+            let _ = mailbox.send(order);
         }
     }
 }
