@@ -23,6 +23,9 @@ use crate::settings::{Door, Endpoint, Identity, Login};
 /// One that lay idle for longer is asked whether it is well before it is used again.
 const TRUSTED_FOR: Duration = Duration::from_secs(30);
 
+/// One that was given back no longer ago is not looked at before it is used again, so that a busy pool asks the system nothing.
+const A_MOMENT: Duration = Duration::from_millis(1);
+
 /// Users and databases that are remembered, for connections that are opened before they are needed.
 const VISITORS: usize = 32;
 
@@ -257,8 +260,9 @@ impl Pool {
             let best = shelf.idle.iter().rposition(|idle| fits(idle) && carries(idle));
             let Some(at) = best.or_else(|| shelf.idle.iter().rposition(fits)) else { return Ok(None) };
             let mut idle = shelf.idle.remove(at);
-            // One that hung up, or said something unasked, is in a state that nobody knows.
-            if idle.connection.socket.is_quiet() {
+            // One that hung up, or said something unasked, is in a state that nobody knows. One that was in use a moment ago was
+            // well then; to ask again would tell as little of the moment after.
+            if idle.since.elapsed() < A_MOMENT || idle.connection.socket.is_quiet() {
                 return Ok(Some(idle));
             }
         }
