@@ -147,7 +147,9 @@ fn node_modules() -> Result<PathBuf, String> {
 /// The program that runs statements with sqlx, built where it was not. It has a build directory of its own: with what the
 /// gateway is made of, each would have features of the other's.
 fn sqlx() -> Result<PathBuf, String> {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("crates/punctual/tests/differential/sqlx");
+    // As cargo says when it runs: two checkouts may share one build directory, and this program.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let package = Path::new(&here).with_file_name("crates/punctual/tests/differential/sqlx");
     let target = cache().join("test-sqlx");
     run(Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--locked", "--manifest-path"])
