@@ -108,6 +108,8 @@ pub struct ClusterView {
     pub units: Units,
     /// Queries that may run there at once.
     pub slots: u32,
+    /// True if what may change something is for it, and not for those that are not marked so.
+    pub writer: bool,
     /// True if it is started and stopped as needed.
     pub elastic: bool,
     /// Queries that run there, control queries included.
@@ -302,6 +304,7 @@ fn cluster_view(cluster: &Cluster, now: Time) -> ClusterView {
         since: cluster.since,
         units: cluster.spec.units,
         slots: cluster.spec.slots,
+        writer: cluster.spec.writer,
         elastic: cluster.spec.offer.is_some(),
         running: cluster.running.len() as u32,
         pins: cluster.idle_pins.len() as u32,

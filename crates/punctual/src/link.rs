@@ -252,10 +252,9 @@ impl Reports {
         self.receiver.try_recv()
     }
 
-    /// Has `taker` told of every report from now on.
-    pub fn taken_by(&self, taker: Arc<dyn Taker>) {
-        let first = self.taker.set(taker).is_ok();
-        debug_assert!(first, "there is one driver");
+    /// Where it is said who is told of every report from then on.
+    pub fn taker(&self) -> Arc<OnceLock<Arc<dyn Taker>>> {
+        Arc::clone(&self.taker)
     }
 }
 

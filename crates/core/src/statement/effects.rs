@@ -78,8 +78,7 @@ fn goes_to_the_client(statement: &[Lexeme<'_>]) -> bool {
 }
 
 fn calls_to_write(statement: &[Lexeme<'_>]) -> bool {
-    calls(statement)
-        .any(|call| is_writing_call(&call) || call == "set_config" && statement.iter().any(is_leave))
+    calls(statement).any(|call| is_writing_call(&call) || call == "set_config" && statement.iter().any(is_leave))
 }
 
 fn is_writing_call(name: &str) -> bool {

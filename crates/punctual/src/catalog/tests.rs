@@ -50,9 +50,9 @@ fn queries_show_where_they_are_and_since_when() {
 #[test]
 fn clusters_show_their_life_and_their_cost() {
     expect_test::expect![[r#"
-        cluster_id bigint | cluster text | phase text | since timestamptz | generation bigint | size bigint | slots bigint | running bigint | pins bigint | stuck bigint | placed bigint | awake boolean | active_s double precision | cost_usd double precision | failed_by text
-        0 | small | ready | 2026-01-02 03:04:05.000000+00 | 0 | 1 | 1 | 1 | 0 | 0 | 2 | t | 3 | 0.0003125 | null
-        1 | large | starting | 2026-01-02 03:04:05.000000+00 | 0 | 2 | 1 | 0 | 0 | 0 | 0 | f | 0 | 0 | null
+        cluster_id bigint | cluster text | phase text | since timestamptz | generation bigint | size bigint | slots bigint | role text | running bigint | pins bigint | stuck bigint | placed bigint | awake boolean | active_s double precision | cost_usd double precision | failed_by text
+        0 | small | ready | 2026-01-02 03:04:05.000000+00 | 0 | 1 | 1 | any | 1 | 0 | 0 | 2 | t | 3 | 0.0003125 | null
+        1 | large | starting | 2026-01-02 03:04:05.000000+00 | 0 | 2 | 1 | any | 0 | 0 | 0 | 0 | f | 0 | 0 | null
     "#]].assert_eq(&ask("SELECT * FROM punctual.clusters"));
 }
 

@@ -26,13 +26,11 @@ pub(super) struct Turns {
 impl Turns {
     /// Has reports taken in by those who bring them from now on.
     pub(super) fn of(driver: Driver) -> Arc<Turns> {
-        let turns = Turns { driver: Mutex::new(None), wanted: Notify::new(), panic: Brief::new(None) };
+        let taker = driver.reports.taker();
+        let turns = Turns { driver: Mutex::new(Some(driver)), wanted: Notify::new(), panic: Brief::new(None) };
         let turns = Arc::new(turns);
-        driver.reports.taken_by(turns.clone());
-        // Those who come before it is there leave theirs to the loop, which takes all that is there before it waits.
-        if let Ok(mut place) = turns.driver.try_lock() {
-            *place = Some(driver);
-        }
+        // What was brought before is taken in by the loop, which looks before it waits.
+        let _ = taker.set(turns.clone());
         turns
     }
 

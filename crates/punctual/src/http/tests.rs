@@ -169,7 +169,7 @@ async fn lists_hold_the_rows_of_the_schema_without_texts() {
     let gateway = gateway(Some(sample::snapshot())).await;
     expect_test::expect![[r#"
         HTTP/1.1 200 OK
-        {"clusters":[{"active_s":3.0,"awake":true,"cluster":"small","cluster_id":0,"cost_usd":0.0003125,"failed_by":null,"generation":0,"phase":"ready","pins":0,"placed":2,"running":1,"since":"2026-01-02T03:04:05.000000Z","size":1,"slots":1,"stuck":0}]}
+        {"clusters":[{"active_s":3.0,"awake":true,"cluster":"small","cluster_id":0,"cost_usd":0.0003125,"failed_by":null,"generation":0,"phase":"ready","pins":0,"placed":2,"role":"any","running":1,"since":"2026-01-02T03:04:05.000000Z","size":1,"slots":1,"stuck":0}]}
     "#]].assert_eq(&shown(&gateway, "/v1/clusters?limit=1").await);
     let queries = shown(&gateway, "/v1/queries").await;
     expect_test::expect![[r#"
