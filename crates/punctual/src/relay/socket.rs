@@ -16,7 +16,7 @@ use super::buffer::Buffer;
 use crate::tls::end_point;
 
 /// The least and the most that one read is given room for.
-const READ: std::ops::RangeInclusive<usize> = 8 << 10..=256 << 10;
+const READ: std::ops::RangeInclusive<usize> = 4 << 10..=256 << 10;
 
 /// A connected socket.
 #[derive(Debug)]
