@@ -122,7 +122,7 @@ class Driver:
         def watch():
             watcher = type(self)(self.name, self.port, self.database)
             watcher.open("")
-            sleeping = "select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"
+            sleeping = "select count(*) from pg_stat_activity where datname = current_database() and (wait_event = 'PgSleep' or state <> 'active' and query like '%pg_sleep(60)')"
             while watcher.number(sleeping) == 0:
                 pass
             watcher.shut()
@@ -503,7 +503,7 @@ class Asyncpg(Driver):
         async def main():
             watcher = await self.asyncpg.connect(**self.address, database=self.database)
             running = asyncio.ensure_future(self.connection.fetch(sql))
-            sleeping = "select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"
+            sleeping = "select count(*) from pg_stat_activity where datname = current_database() and (wait_event = 'PgSleep' or state <> 'active' and query like '%pg_sleep(60)')"
             while not await watcher.fetchval(sleeping):
                 pass
             await watcher.close()
