@@ -11,6 +11,7 @@
 //! - what is expected: [`predict`]
 //! - how much of time a query reads: [`scan`]
 //! - what is decided: [`route`], [`dispatcher`]
+//! - what fleets of like servers go by: [`fleet`]
 //! - what is shown and what must hold: [`view`], [`check`]
 
 pub mod admit;
@@ -21,6 +22,7 @@ pub mod cluster;
 pub mod dispatcher;
 pub mod event;
 pub mod fingerprint;
+pub mod fleet;
 pub mod id;
 mod lexemes;
 pub mod math;

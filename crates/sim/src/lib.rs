@@ -11,12 +11,14 @@
 //! - [`journal`]: the same events again, from a checkpoint
 //! - [`study`]: what starting a cluster would change
 //! - [`calibration`]: the simulated warehouse against measurements
+//! - [`fleet`]: many like servers that turn on and off by tokens, a million of them, and the theory beside them
 //! - [`scenario`]: thousands of small random runs, with everything checked that must hold
 //!
 //! A run is a function of its seeds: no clock, no entropy, no iteration in an order that differs.
 
 pub mod agenda;
 pub mod calibration;
+pub mod fleet;
 pub mod journal;
 pub mod outcome;
 pub mod rehearsal;

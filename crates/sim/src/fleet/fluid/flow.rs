@@ -1,0 +1,164 @@
+//! The state of the fluid, and how it moves.
+//!
+//! With q_ij the share of servers with at least i tasks whose task is in phase j (q_i over all phases), δ0 idle-off, δ1 in
+//! setup, u = 1 − q_1 − δ0 − δ1 idle-on, d = Σ_k (q_1k − q_2k) γ_k R_k0 the rate at which busy servers become idle:
+//!
+//! ```text
+//!   q_ij' = λ p_(i−1)j + Σ_k q_ik γ_k R_kj + Σ_k q_(i+1)k γ_k R_k0 r_j − γ_j q_ij
+//!   δ0' = μ u − ξ'        δ1' = ξ' − ν δ1        ξ' = λ (1 − p_0) 1[δ0 > 0]
+//!   p_0j = p_0 r_j        p_ij = (1 − p_0) (q_ij − q_(i+1)j) / q_1        p_0 = 1 if u > 0, else min(1, (δ1 ν + d) / λ)
+//! ```
+
+use super::super::outcome::Sample;
+use super::super::setting::Start;
+use super::{Fluid, Side};
+
+/// Which of the smooth right sides holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Regime {
+    /// Some servers are idle-on, or as many become idle as tasks arrive.
+    Spare,
+    /// No server is idle-on; blocked tasks start servers.
+    Short,
+    /// No server is idle-on, and none is off.
+    AllUp,
+}
+
+/// A state, or how fast it changes.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    phases: usize,
+    /// q_ij, phase by phase of one level after the other; the last level, beyond what servers hold, is zero.
+    queues: Vec<f64>,
+    idle_off: f64,
+    setup: f64,
+}
+
+impl Flow {
+    /// The state that a run begins in.
+    pub(super) fn new(fluid: &Fluid, start: &Start) -> Flow {
+        let phases = fluid.service.phases();
+        let mut queues = vec![0.0; (fluid.levels + 1) * phases];
+        for (level, share) in queues.chunks_exact_mut(phases).zip(&start.queues).take(fluid.levels) {
+            level.iter_mut().zip(fluid.service.first()).for_each(|(q, first)| *q = share * first);
+        }
+        Flow { phases, queues, idle_off: start.idle_off, setup: start.setup }
+    }
+
+    /// What a run would have written down.
+    pub(super) fn sample(&self, at: f64) -> Sample {
+        let levels = self.queues.len() / self.phases - 1;
+        let queues = (0..levels).map(|level| self.level(level)).collect();
+        Sample { at, queues, idle_off: self.idle_off, setup: self.setup }
+    }
+
+    /// The regime that a state is in that came about by no movement.
+    pub(super) fn regime(&self, fluid: &Fluid, now: f64) -> Regime {
+        if self.idle_on() > super::EDGE || self.inflow(fluid) >= fluid.load.at(now) {
+            Regime::Spare
+        } else if self.idle_off > super::EDGE {
+            Regime::Short
+        } else {
+            Regime::AllUp
+        }
+    }
+
+    /// The regime behind the edge on which the state has come to stand.
+    pub(super) fn next_regime(&self, fluid: &Fluid, regime: Regime, now: f64) -> Regime {
+        let spare = self.inflow(fluid) - fluid.load.at(now);
+        match regime {
+            Regime::Spare if self.idle_off > super::EDGE => Regime::Short,
+            Regime::Spare => Regime::AllUp,
+            Regime::Short if spare < -super::EDGE => Regime::AllUp,
+            Regime::Short | Regime::AllUp => Regime::Spare,
+        }
+    }
+
+    /// How far the state is beyond the edge of a regime; not positive within.
+    pub(super) fn beyond(&self, fluid: &Fluid, regime: Regime, side: Side) -> f64 {
+        let spare = || self.inflow(fluid) - side.load(&fluid.load);
+        match regime {
+            Regime::Spare => -self.idle_on(),
+            Regime::Short => spare().max(-self.idle_off),
+            Regime::AllUp => spare(),
+        }
+    }
+
+    /// The state one step later (classical Runge–Kutta).
+    pub(super) fn stepped(&self, fluid: &Fluid, regime: Regime, now: f64, step: f64) -> Flow {
+        let jump = fluid.load.next_jump(now).unwrap_or(f64::INFINITY);
+        let load = |time| Side { time, before: jump }.load(&fluid.load);
+        let (first, middle, last) = (load(now), load(now + 0.5 * step), load(now + step));
+        let one = self.change(fluid, regime, first);
+        let two = self.plus(&one, 0.5 * step).change(fluid, regime, middle);
+        let three = self.plus(&two, 0.5 * step).change(fluid, regime, middle);
+        let four = self.plus(&three, step).change(fluid, regime, last);
+        let sixth = step / 6.0;
+        self.plus(&one, sixth).plus(&two, 2.0 * sixth).plus(&three, 2.0 * sixth).plus(&four, sixth)
+    }
+
+    /// The right side.
+    fn change(&self, fluid: &Fluid, regime: Regime, load: f64) -> Flow {
+        let inflow = self.inflow(fluid);
+        let found = if regime == Regime::Spare { load } else { inflow.min(load) };
+        let blocked = load - found;
+        let busy = self.level(0);
+        let waits = if busy > 0.0 { blocked / busy } else { 0.0 };
+        let start = if regime == Regime::Short { blocked } else { 0.0 };
+        let up = fluid.setup * self.setup;
+        let standby = if regime == Regime::Spare { fluid.standby * self.idle_on() } else { 0.0 };
+        let mut queues = vec![0.0; self.queues.len()];
+        for level in 0..fluid.levels {
+            for phase in 0..self.phases {
+                let joined = match level {
+                    0 => found * fluid.service.first()[phase],
+                    _ => waits * (self.q(level - 1, phase) - self.q(level, phase)),
+                };
+                queues[level * self.phases + phase] = joined + self.served(fluid, level, phase);
+            }
+        }
+        Flow { phases: self.phases, queues, idle_off: standby - start, setup: start - up }
+    }
+
+    /// How a share of servers changes because phases end.
+    fn served(&self, fluid: &Fluid, level: usize, phase: usize) -> f64 {
+        let service = &fluid.service;
+        let mut sum = -service.rates()[phase] * self.q(level, phase);
+        for from in 0..self.phases {
+            let rate = service.rates()[from];
+            sum += self.q(level, from) * rate * service.next()[from][phase];
+            sum += self.q(level + 1, from) * rate * service.end(from) * service.first()[phase];
+        }
+        sum
+    }
+
+    /// The rate at which servers become idle-on.
+    fn inflow(&self, fluid: &Fluid) -> f64 {
+        let service = &fluid.service;
+        let ends = |phase| (self.q(0, phase) - self.q(1, phase)) * service.rates()[phase] * service.end(phase);
+        fluid.setup * self.setup + (0..self.phases).map(ends).sum::<f64>()
+    }
+
+    fn idle_on(&self) -> f64 {
+        1.0 - self.level(0) - self.idle_off - self.setup
+    }
+
+    /// The share of servers with more than so many tasks.
+    fn level(&self, level: usize) -> f64 {
+        self.queues[level * self.phases..(level + 1) * self.phases].iter().sum()
+    }
+
+    fn q(&self, level: usize, phase: usize) -> f64 {
+        self.queues[level * self.phases + phase]
+    }
+
+    fn plus(&self, change: &Flow, times: f64) -> Flow {
+        let queues = self.queues.iter().zip(&change.queues).map(|(q, by)| q + by * times).collect();
+        Flow {
+            phases: self.phases,
+            queues,
+            idle_off: self.idle_off + change.idle_off * times,
+            setup: self.setup + change.setup * times,
+        }
+    }
+}
