@@ -25,7 +25,7 @@ use punctual_core::rng::{Rng, Stream};
 use super::lengths::ByLength;
 use super::load::Load;
 use super::meter::Meter;
-use super::outcome::{Outcome, Sample};
+use super::outcome::Outcome;
 use super::queues::{Queues, Task};
 use super::service::{Draw, Service};
 use super::setting::{Arrivals, Scheme, Setting, Wrong};
@@ -36,14 +36,23 @@ pub trait Watch {
     /// A task was placed; `start` is told to start.
     fn placed(&mut self, _at: f64, _placement: Placement) {}
 
-    /// A sample was taken. False ends the run, as if its horizon were there.
-    fn sampled(&mut self, _sample: &Sample) -> bool {
+    /// The run has come so far; asked every [`ASKED`] events. False ends it, as if its horizon were there.
+    fn goes_on(&mut self, _at: f64) -> bool {
         true
     }
 }
 
 /// Nobody.
 impl Watch for () {}
+
+/// After how many events it is asked whether the run goes on; a few milliseconds.
+pub const ASKED: u64 = 1 << 16;
+
+/// The seed of one of many independent runs.
+pub fn seed_of(seed: u64, run: u64) -> u64 {
+    // Streams below 2³² belong to core.
+    Rng::numbered(seed, (1 << 32) + run).bits()
+}
 
 /// Runs a setting from a seed. The same ones give the same outcome.
 pub fn run<W: Watch>(setting: &Setting, seed: u64, watch: &mut W) -> Result<Outcome, Wrong> {
@@ -152,13 +161,16 @@ impl<'a> Lean<'a> {
             let next = timed.map_or(by, |(at, _)| at);
             if next > mark {
                 self.pass(mark);
-                if !self.mark(&mut marks, watch) {
+                if !self.mark(&mut marks) {
                     return;
                 }
                 mark = marks.next_at();
                 continue;
             }
             self.pass(next);
+            if self.meter.events.is_multiple_of(ASKED) && !watch.goes_on(next) {
+                return;
+            }
             match timed {
                 Some((_, end)) => self.end(end),
                 None if listed <= drawn => self.arrive(watch),
@@ -194,13 +206,10 @@ impl<'a> Lean<'a> {
     }
 
     /// A mark is reached. False at the end.
-    fn mark<W: Watch>(&mut self, marks: &mut Marks, watch: &mut W) -> bool {
+    fn mark(&mut self, marks: &mut Marks) -> bool {
         match marks.pass() {
             Mark::Warm => self.meter.begin(),
-            Mark::Sample => {
-                self.meter.sample(&self.book, self.now);
-                return self.meter.path.last().is_none_or(|sample| watch.sampled(sample));
-            }
+            Mark::Sample => self.meter.sample(&self.book, self.now),
             Mark::Horizon => return false,
         }
         true
@@ -449,7 +458,7 @@ impl<'a> Lean<'a> {
             return self.call_off(self.queues.waiting());
         }
         // The tasks that are held besides would find this one busy, and no other on.
-        while std::env::var("HOLD").is_err() && let Some(task) = self.queues.pop(self.central()) {
+        while let Some(task) = self.queues.pop(self.central()) {
             self.queue(server, task);
         }
     }

@@ -1,7 +1,7 @@
 //! Fleets of like servers at scale, beside what theory says of them.
 //!
 //! ```text
-//!   Setting ──▶ lean::run ──▶ Outcome ──▶ runs: means and intervals          the same rates ──▶ fluid: curves
+//!   Setting ──▶ lean::run ──▶ Outcome          the same load, service and rates ──▶ fluid: curves
 //! ```
 //!
 //! A million servers need no clients, classes or bills: [`lean`] drives the token book of `punctual_core::fleet` and the
@@ -10,7 +10,7 @@
 //!
 //! - [`setting`]: what is run; [`load`], [`service`], [`phases`]: what arrives, how long it takes
 //! - [`lean`]: the loop; its parts are queues, lengths, timers and the meter
-//! - [`outcome`]: what came of a run; [`runs`]: of many
+//! - [`outcome`]: what came of a run
 //! - [`fluid`]: the limit for many servers, as differential equations
 
 pub mod fluid;
@@ -21,16 +21,15 @@ mod meter;
 pub mod outcome;
 pub mod phases;
 mod queues;
-pub mod runs;
 pub mod service;
 pub mod setting;
 mod timers;
 mod wheel;
 
-pub use lean::{Watch, run};
+pub use fluid::Fluid;
+pub use lean::{Watch, run, seed_of};
 pub use load::Load;
 pub use outcome::{Outcome, Sample};
 pub use phases::PhaseType;
-pub use runs::{Estimate, runs};
 pub use service::Service;
 pub use setting::{Arrivals, Delay, Power, Scheme, Setting, Start, Wrong};

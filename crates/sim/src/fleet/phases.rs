@@ -16,6 +16,7 @@ pub struct PhaseType {
     next: Vec<Vec<f64>>,
     rates: Vec<f64>,
     visits: Vec<f64>,
+    ends: Vec<f64>,
 }
 
 /// Why there is no such distribution.
@@ -64,12 +65,14 @@ impl PhaseType {
         let visits = visits(&first, &next).ok_or(NoPhases::Endless)?;
         let mean: f64 = visits.iter().zip(&rates).map(|(visits, rate)| visits / rate).sum();
         let rates = rates.into_iter().map(|rate| rate * mean).collect();
-        Ok(PhaseType { first, next, rates, visits })
+        let ends = next.iter().map(|row| (1.0 - row.iter().sum::<f64>()).max(0.0)).collect();
+        Ok(PhaseType { first, next, rates, visits, ends })
     }
 
     /// One phase.
     pub fn exponential() -> PhaseType {
-        PhaseType { first: vec![1.0], next: vec![vec![0.0]], rates: vec![1.0], visits: vec![1.0] }
+        let one = || vec![1.0];
+        PhaseType { first: one(), next: vec![vec![0.0]], rates: one(), visits: one(), ends: one() }
     }
 
     /// So many like phases, one after the other: squared coefficient of variation 1 / `phases`.
@@ -127,7 +130,7 @@ impl PhaseType {
 
     /// With which probability the task ends when a phase does.
     pub fn end(&self, phase: usize) -> f64 {
-        (1.0 - self.next[phase].iter().sum::<f64>()).max(0.0)
+        self.ends[phase]
     }
 
     /// The share of its service that a task spends in each phase.

@@ -131,7 +131,7 @@ mod tests {
             let mut wheel = Wheel::new(servers);
             let mut naive: Vec<(f64, u32)> = Vec::new();
             let mut now = 0.0;
-            let mut drain = |wheel: &mut Wheel, seats: &mut [Due], naive: &mut Vec<(f64, u32)>, until: f64| {
+            let drain = |wheel: &mut Wheel, seats: &mut [Due], naive: &mut Vec<(f64, u32)>, until: f64| {
                 naive.sort_by(|a, b| a.partial_cmp(b).expect("they are numbers"));
                 while let Some(at) = wheel.next_at(seats, until) {
                     let server = wheel.take().expect("it was announced");

@@ -93,8 +93,11 @@ impl Flow {
         let two = self.plus(&one, 0.5 * step).change(fluid, regime, middle);
         let three = self.plus(&two, 0.5 * step).change(fluid, regime, middle);
         let four = self.plus(&three, step).change(fluid, regime, last);
-        let sixth = step / 6.0;
-        self.plus(&one, sixth).plus(&two, 2.0 * sixth).plus(&three, 2.0 * sixth).plus(&four, sixth)
+        let mut end = self.clone();
+        for (change, sixths) in [(one, 1.0), (two, 2.0), (three, 2.0), (four, 1.0)] {
+            end.add(&change, step * sixths / 6.0);
+        }
+        end
     }
 
     /// The right side.
@@ -108,35 +111,35 @@ impl Flow {
         let up = fluid.setup * self.setup;
         let standby = if regime == Regime::Spare { fluid.standby * self.idle_on() } else { 0.0 };
         let mut queues = vec![0.0; self.queues.len()];
-        for level in 0..fluid.levels {
-            for phase in 0..self.phases {
+        for (level, changes) in queues.chunks_exact_mut(self.phases).enumerate().take(fluid.levels) {
+            let next = self.ending(fluid, level + 1);
+            for (phase, change) in changes.iter_mut().enumerate() {
                 let joined = match level {
                     0 => found * fluid.service.first()[phase],
                     _ => waits * (self.q(level - 1, phase) - self.q(level, phase)),
                 };
-                queues[level * self.phases + phase] = joined + self.served(fluid, level, phase);
+                *change = joined + next * fluid.service.first()[phase] + self.passed(fluid, level, phase);
             }
         }
         Flow { phases: self.phases, queues, idle_off: standby - start, setup: start - up }
     }
 
-    /// How a share of servers changes because phases end.
-    fn served(&self, fluid: &Fluid, level: usize, phase: usize) -> f64 {
+    /// The rate at which services end where there are more than so many tasks.
+    fn ending(&self, fluid: &Fluid, level: usize) -> f64 {
         let service = &fluid.service;
-        let mut sum = -service.rates()[phase] * self.q(level, phase);
-        for from in 0..self.phases {
-            let rate = service.rates()[from];
-            sum += self.q(level, from) * rate * service.next()[from][phase];
-            sum += self.q(level + 1, from) * rate * service.end(from) * service.first()[phase];
-        }
-        sum
+        (0..self.phases).map(|phase| self.q(level, phase) * service.rates()[phase] * service.end(phase)).sum()
+    }
+
+    /// How a share of servers changes because tasks pass from phase to phase.
+    fn passed(&self, fluid: &Fluid, level: usize, phase: usize) -> f64 {
+        let service = &fluid.service;
+        let into = |from: usize| self.q(level, from) * service.rates()[from] * service.next()[from][phase];
+        (0..self.phases).map(into).sum::<f64>() - service.rates()[phase] * self.q(level, phase)
     }
 
     /// The rate at which servers become idle-on.
     fn inflow(&self, fluid: &Fluid) -> f64 {
-        let service = &fluid.service;
-        let ends = |phase| (self.q(0, phase) - self.q(1, phase)) * service.rates()[phase] * service.end(phase);
-        fluid.setup * self.setup + (0..self.phases).map(ends).sum::<f64>()
+        fluid.setup * self.setup + self.ending(fluid, 0) - self.ending(fluid, 1)
     }
 
     fn idle_on(&self) -> f64 {
@@ -153,12 +156,14 @@ impl Flow {
     }
 
     fn plus(&self, change: &Flow, times: f64) -> Flow {
-        let queues = self.queues.iter().zip(&change.queues).map(|(q, by)| q + by * times).collect();
-        Flow {
-            phases: self.phases,
-            queues,
-            idle_off: self.idle_off + change.idle_off * times,
-            setup: self.setup + change.setup * times,
-        }
+        let mut sum = self.clone();
+        sum.add(change, times);
+        sum
+    }
+
+    fn add(&mut self, change: &Flow, times: f64) {
+        self.queues.iter_mut().zip(&change.queues).for_each(|(q, by)| *q += by * times);
+        self.idle_off += change.idle_off * times;
+        self.setup += change.setup * times;
     }
 }

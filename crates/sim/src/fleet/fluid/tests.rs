@@ -32,11 +32,11 @@ fn kinds() -> Vec<PhaseType> {
 fn every_curve_ends_at_the_fixed_point() {
     let mut rng = Rng::stream(1, Stream::Mix);
     for service in kinds() {
-        for _ in 0..6 {
+        for _ in 0..3 {
             let load = 0.1 + 0.8 * rng.unit();
             let start = random_start(&mut rng);
-            let curve = fluid(load, service.clone()).curve(&start, 1_000.0, 2);
-            let distance = curve[2].distance(&Fluid::fixed_point(load));
+            let curve = fluid(load, service.clone()).curve(&start, 400.0, 1);
+            let distance = curve[1].distance(&Fluid::fixed_point(load));
             assert!(distance < 1e-6, "{distance} at {load} from {start:?} with {service:?}");
         }
     }
@@ -99,7 +99,7 @@ fn a_coarse_and_a_fine_way_to_the_same_instant_agree() {
 fn a_small_step_with_what_is_negative_cut_off_goes_the_same_way() {
     // The same equations, independently: Euler's steps of 10⁻⁴ for exponential service, and u < 0 projected to 0.
     let load = |t: f64| if t < 30.0 { 0.3 } else { 0.8 };
-    let (mu, nu, h, levels) = (0.1, 0.1, 1e-4, 12);
+    let (mu, nu, h, levels) = (0.1, 0.1, 1e-4, 24);
     let (mut q, mut off, mut setup) = (vec![0.0; levels + 1], 0.0, 0.0);
     let mut projected = Vec::new();
     for n in 0..=600_000u32 {
