@@ -9,6 +9,7 @@ mod demo;
 mod engine;
 mod evaluate;
 mod explain;
+mod fleet;
 mod import;
 mod measured;
 mod progress;
@@ -63,6 +64,8 @@ enum Command {
     Evaluate(evaluate::Flags),
     /// Find out what policies would have cost and which SLOs they would have kept
     Simulate(Box<simulate::Flags>),
+    /// Simulate many like servers that turn on and off by tokens
+    Fleet(Box<fleet::Flags>),
     /// Make the papers' tables again on a history
     #[command(subcommand)]
     Reproduce(reproduce::What),
@@ -96,6 +99,7 @@ pub fn main() -> ExitCode {
         Ok(Command::Train(flags)) => train::run(&flags),
         Ok(Command::Evaluate(flags)) => evaluate::run(&flags),
         Ok(Command::Simulate(flags)) => simulate::run(&flags),
+        Ok(Command::Fleet(flags)) => fleet::run(&flags),
         Ok(Command::Reproduce(what)) => reproduce::run(&what),
         Ok(Command::Calibrate(flags)) => calibrate::run(&flags),
         Ok(Command::Engine(flags)) => engine::run(&flags),

@@ -1,6 +1,7 @@
 //! `punctual reproduce`: the papers' tables again, ours beside them.
 
 mod fairness;
+mod fleet;
 mod laning;
 mod policies;
 mod world;
@@ -48,6 +49,8 @@ pub(super) enum What {
     Laning(laning::Flags),
     /// One user who floods the gateway beside ten who do not: first come first served, and fair queues
     Fairness(fairness::Flags),
+    /// Many like servers that turn on and off by tokens: TABS's Figures 2, 3 and 4, and others beside it
+    Fleet(fleet::Flags),
 }
 
 #[derive(Debug, Args)]
@@ -110,11 +113,12 @@ pub(super) fn run(what: &What) -> Result<u8, Stop> {
         What::All(flags) => policies::run(&[Study::Router, Study::SpinupSize, Study::Trigger], flags),
         What::Laning(flags) => laning::run(flags),
         What::Fairness(flags) => fairness::run(flags),
+        What::Fleet(flags) => fleet::run(flags),
     }
 }
 
 /// Has something run that says how far it is and can be interrupted.
-fn with_progress<T>(
+pub(super) fn with_progress<T>(
     stage: &'static str,
     run: impl FnOnce(&AtomicBool, &(dyn Fn(usize, usize) + Sync)) -> Option<T>,
 ) -> Result<T, Stop> {

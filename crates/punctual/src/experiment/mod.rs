@@ -8,10 +8,13 @@
 //! The paper's simulator takes its own predictor for the truth, and is very hopeful (5.4 % violations simulated where 33 %
 //! were measured live). Here the warehouse shares nothing with the predictor: it sees work, the predictor sees latencies.
 //!
+//! Of fleets ([`fleet`]): those of the TABS paper.
+//!
 //! Beside the papers': what lanes and fair queues are worth ([`laning`], [`fairness`]), in the same warehouse.
 
 pub mod compare;
 pub mod fairness;
+pub(crate) mod fleet;
 pub mod laning;
 pub mod lessons;
 pub mod run;

@@ -38,9 +38,7 @@ impl Service {
         match self {
             Service::Exponential | Service::Deterministic | Service::PhaseType(_) => true,
             Service::LogNormal { variation } => variation.is_finite() && *variation >= 0.0,
-            Service::Trace(times) => {
-                !times.is_empty() && times.iter().all(|time| time.is_finite() && *time >= 0.0)
-            }
+            Service::Trace(times) => !times.is_empty() && times.iter().all(|time| time.is_finite() && *time >= 0.0),
         }
     }
 
