@@ -22,6 +22,9 @@ pub enum Load {
     Steps(Vec<(f64, f64)>),
 }
 
+/// The greatest load: what is beyond would be a mistake, and its run would not end.
+pub const MOST: f64 = 1e6;
+
 impl Load {
     /// The load at `time`.
     pub fn at(&self, time: f64) -> f64 {
@@ -58,13 +61,13 @@ impl Load {
         matches!(self, Load::Constant(_))
     }
 
-    /// Whether its numbers can be meant: finite, not negative, in the order of time.
+    /// Whether its numbers can be meant: not negative, not beyond [`MOST`], in the order of time.
     pub(super) fn is_sound(&self) -> bool {
-        let level = |load: f64| load.is_finite() && load >= 0.0;
+        let level = |load: f64| (0.0..=MOST).contains(&load);
         match self {
             Load::Constant(load) => level(*load),
             Load::Wave { mean, amplitude, period } => {
-                level(*mean) && amplitude.is_finite() && period.is_finite() && *period > 0.0
+                level(*mean) && level(amplitude.abs()) && period.is_finite() && *period > 0.0
             }
             Load::Steps(steps) => {
                 steps.iter().all(|(from, load)| from.is_finite() && level(*load))
