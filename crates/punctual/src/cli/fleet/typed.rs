@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use punctual_sim::fleet::phases::NoPhases;
 use punctual_sim::fleet::{Arrivals, Delay, Load, PhaseType, Service};
 use serde::Deserialize;
 
@@ -49,11 +50,11 @@ impl FromStr for Rate {
                 _ => Err("a wave is wave:MEAN:AMPLITUDE:PERIOD".to_owned()),
             },
             Some(("steps", rest)) => {
-                let step = |step: &str| {
+                let step = |step: &str| -> Result<(f64, f64), String> {
                     let (at, load) = step.split_once('=').ok_or("a step is AT=LOAD")?;
                     Ok((number(at)?, number(load)?))
                 };
-                Ok(Rate::Load(Load::Steps(rest.split(',').map(step).collect::<Result<_, String>>()?)))
+                Ok(Rate::Load(Load::Steps(rest.split(',').map(step).collect::<Result<_, _>>()?)))
             }
             Some(("trace", path)) => Ok(Rate::Trace(path.into())),
             Some(_) => Err("a load is a number, wave:…, steps:… or trace:FILE".to_owned()),
@@ -87,7 +88,7 @@ impl FromStr for Kind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Kind, String> {
-        let phases = |phases: Result<PhaseType, _>| match phases {
+        let phases = |phases: Result<PhaseType, NoPhases>| match phases {
             Ok(phases) => Ok(Kind::Known(Service::PhaseType(phases))),
             Err(why) => Err(format!("{why}")),
         };
