@@ -176,14 +176,10 @@ fn visits(first: &[f64], next: &[Vec<f64>]) -> Option<Vec<f64>> {
         if rows[column][column].abs() < SLACK {
             return None;
         }
-        for row in 0..n {
-            if row != column {
-                let factor = rows[row][column] / rows[column][column];
-                for at in column..=n {
-                    let by = factor * rows[column][at];
-                    rows[row][at] -= by;
-                }
-            }
+        let pivot = rows[column].clone();
+        for (_, row) in rows.iter_mut().enumerate().filter(|(at, _)| *at != column) {
+            let factor = row[column] / pivot[column];
+            row.iter_mut().zip(&pivot).skip(column).for_each(|(value, by)| *value -= factor * by);
         }
     }
     Some((0..n).map(|i| (rows[i][n] / rows[i][i]).max(0.0)).collect())

@@ -47,7 +47,7 @@ impl Found {
         page.html(&self.to_string())
     }
 
-    fn standby_lines(&self, load: f64, value: fn(&Row) -> f64) -> Vec<(String, Vec<(f64, f64)>)> {
+    fn standby_lines(&self, load: f64, value: Value) -> Vec<(String, Vec<(f64, f64)>)> {
         let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
         for row in self.standby.iter().filter(|row| row.lambda == load && row.nu < 0.5) {
             let name = format!("{} servers, setup {:.0}", row.servers, 1.0 / row.nu);
@@ -61,7 +61,10 @@ impl Found {
     }
 }
 
-const VALUES: [(&str, fn(&Row) -> f64); 2] =
+/// A value that a plot shows.
+type Value = fn(&Row) -> f64;
+
+const VALUES: [(&str, Value); 2] =
     [("mean wait", |row| row.mean_wait), ("watts a server", |row| row.power_per_server_w)];
 
 fn drawn(x: &str, y: &str, lines: &[(String, Vec<(f64, f64)>)]) -> String {
