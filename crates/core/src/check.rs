@@ -6,7 +6,7 @@ use std::fmt;
 use crate::admit::counts::Counts;
 use crate::admit::usage::MOST_KNOWN;
 use crate::cluster::{Cluster, Phase, Seat};
-use crate::dispatcher::{Dispatcher, Due, LiveState, seat_of};
+use crate::dispatcher::{Dispatcher, Due, LiveState, seat_of, state_of};
 use crate::id::{ClassId, QueryId};
 
 /// An invariant that does not hold.
@@ -34,6 +34,7 @@ pub fn check(dispatcher: &Dispatcher) -> Vec<Broken> {
     tickets(dispatcher, &mut must);
     timers(dispatcher, &mut must);
     predictions(dispatcher, &mut must);
+    tokens(dispatcher, &mut must);
     breaches
 }
 
@@ -187,6 +188,17 @@ fn timers(d: &Dispatcher, must: &mut Must<'_>) {
     must(d.timers.len() == owned.len() + shutdown, &|| {
         format!("{} timers are set, {} are owned", d.timers.len(), owned.len() + shutdown)
     });
+}
+
+/// The roll has each cluster once, and in the state that it is in.
+fn tokens(d: &Dispatcher, must: &mut Must<'_>) {
+    let is_kept = d.policy.asks().tokens().is_some();
+    let clusters = d.clusters.values().filter(|_| is_kept);
+    must(d.roll.clusters().eq(clusters.clone().map(|cluster| cluster.id)), &|| "the roll has other clusters".into());
+    for cluster in clusters {
+        let (told, state) = (d.roll.state(cluster.id), state_of(cluster));
+        must(told == Some(state), &|| format!("cluster {} is {state:?}, and {told:?} on the roll", cluster.id));
+    }
 }
 
 /// The model follows the clusters that are open, and on each nothing but what runs there.

@@ -78,6 +78,8 @@ pub struct ScalerView {
     pub trigger: Trigger,
     /// What it starts.
     pub selector: Selector,
+    /// The routing policy that does both in their place, if one does.
+    pub by: Option<Routing>,
 }
 
 /// A model in force and how it does.
@@ -230,6 +232,7 @@ impl Dispatcher {
                 mode: self.policy.scaling.mode,
                 trigger: self.policy.scaling.trigger,
                 selector: self.policy.scaling.selector,
+                by: self.scales_by_tokens().map(|_| self.policy.routes_by()),
             },
             scaling: self.scaler.log.iter().cloned().collect(),
             burn: self.scaler.burn.rates(now, self.policy.violation_target),

@@ -42,8 +42,28 @@ fn ready(served: &Served) -> usize {
     served.get("/v1/clusters").1.matches("\"phase\":\"ready\"").count()
 }
 
-/// Sessions ask one query after the other until a second cluster is ready.
-async fn burst_until_it_has_grown(served: &Served) {
+/// Eight clusters at most that take one query at a time each; one is there.
+const LIKE: &str = r#"
+[policy]
+routing = "tabs"
+
+[[cluster]]
+name = "small"
+kind = "simulated"
+slots = 1
+time_scale = 60
+start_takes = "12s"
+keep = "scaled"
+initial = 1
+
+[scaling]
+mode = "on"
+standby = "1s"
+most = 8
+"#;
+
+/// Sessions ask one query after the other until so many clusters are ready.
+async fn burst_until_it_has_grown(served: &Served, to: usize) {
     let grown = Arc::new(AtomicBool::new(false));
     let mut asking = Vec::new();
     for _ in 0..SESSIONS {
@@ -54,7 +74,7 @@ async fn burst_until_it_has_grown(served: &Served) {
             }
         }));
     }
-    while ready(served) < 2 {
+    while ready(served) < to {
         tokio::task::yield_now().await;
     }
     grown.store(true, Ordering::Relaxed);
@@ -81,7 +101,7 @@ async fn grows_and_shrinks(dir: TempDir) -> Vec<String> {
     let served = Served::start_in(dir, FLEET);
     served.wait_ready();
     assert_eq!(decided(&served).await, [""; 0]);
-    burst_until_it_has_grown(&served).await;
+    burst_until_it_has_grown(&served, 2).await;
     while ready(&served) > 1 {
         tokio::task::yield_now().await;
     }
@@ -117,4 +137,29 @@ async fn with_a_model_it_is_studied_first_what_a_start_would_bring() {
     // A study may find that what has come so far will be over before a start is.
     assert!(texts.iter().any(|text| text.ends_with("of what could be done it keeps SLOs best")), "{texts:?}");
     grew_once_and_shrank(&texts);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_of_like_clusters_follows_its_load_by_tokens() {
+    let served = Served::start_in(tempfile::tempdir().expect("a directory"), LIKE);
+    served.wait_ready();
+    burst_until_it_has_grown(&served, 5).await;
+    while ready(&served) > 1 {
+        tokio::task::yield_now().await;
+    }
+    let texts = decided(&served).await;
+    let count =
+        |begin: &str, end: &str| texts.iter().filter(|text| text.starts_with(begin) && text.contains(end)).count();
+    let started = count("start cluster", "a query came and no cluster was idle");
+    assert!(started >= 4, "{texts:?}");
+    assert_eq!(started, count("stop cluster", "nothing has run there for"), "{texts:?}");
+    assert_eq!(started * 2, texts.len(), "{texts:?}");
+    let client = served.client("psql").await;
+    let row = client.query_one("SELECT policy, acts FROM punctual.controllers WHERE controller = 'scaling'", &[]).await;
+    let row = row.expect("one row");
+    assert_eq!((row.get::<_, &str>(0), row.get::<_, &str>(1)), ("tabs", "tabs"));
+    drop(client);
+    let (status, log, dir) = served.stop();
+    assert!(status.success(), "{log}");
+    replays(&dir);
 }

@@ -287,6 +287,25 @@ impl Rehearsed {
         })
     }
 
+    /// Hours that clusters took to start once the first query could come: asked for, and no use yet.
+    pub fn starting_hours(&self) -> f64 {
+        let end = Time::ZERO + self.lasted;
+        let hours = |life: &Life| {
+            let until = life.ready.or(life.gone).unwrap_or(end).min(end);
+            until.since(life.asked).secs_f64() / 3_600.0
+        };
+        self.lives.iter().filter(|life| life.asked > Time::ZERO).map(hours).sum::<f64>() + 0.0
+    }
+
+    /// How long queries waited until they were placed: in the mean, of those that were, and the share that waited at all.
+    pub fn waits(&self) -> Option<[f64; 2]> {
+        let waits = self.ended.iter().filter_map(|ended| Some(ended.placed?.since(ended.arrived).secs_f64()));
+        let (count, sum, some) = waits.fold((0.0, 0.0, 0.0), |(count, sum, some), wait| {
+            (count + 1.0, sum + wait, some + f64::from(u8::from(wait > 0.0)))
+        });
+        (count > 0.0).then(|| [sum / count, some / count])
+    }
+
     /// Starts and stops that scaling decided and carried out.
     pub fn actions(&self) -> [usize; 2] {
         let count = |which: fn(&Scaled) -> bool| {

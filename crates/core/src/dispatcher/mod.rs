@@ -15,6 +15,7 @@
 //! [`Policy::max_waiting`], running ones and pins by the clusters' seats, timers by one for each of those.
 
 mod admitting;
+mod calling;
 mod clusters;
 mod considering;
 mod predicting;
@@ -36,6 +37,7 @@ use crate::class;
 use crate::cluster::{Cluster, Phase, Seat};
 use crate::event::{Command, Event};
 use crate::fingerprint::Fingerprint;
+use crate::fleet::Roll;
 use crate::id::{ClassId, ClusterId, Generation, QueryId, SessionId};
 use crate::policy::Policy;
 use crate::predict::recent::Recent;
@@ -47,6 +49,7 @@ use crate::time::{Span, Time};
 
 pub(crate) use admitting::{Admission, Foreseen, Pace};
 pub use admitting::{Queued, WaitsFor};
+pub(crate) use calling::state_of;
 pub use considering::{Considered, Verdict};
 pub(crate) use predicting::{Expected, Predicting};
 pub use scaling::{SCALED_KEPT, Study};
@@ -61,6 +64,8 @@ pub struct Dispatcher {
     pub(crate) now: Time,
     pub(crate) policy: Policy,
     router: Router,
+    /// The tokens that clusters have sent; kept only for policies that go by them.
+    pub(crate) roll: Roll,
     /// The routing policy that watches, if one does.
     pub(crate) trial: Trial,
     pub(crate) clusters: BTreeMap<ClusterId, Cluster>,
@@ -198,6 +203,7 @@ impl Dispatcher {
         let mut dispatcher = Dispatcher {
             now: Time::ZERO,
             router: Router::new(Rng::stream(seed, Stream::Routing)),
+            roll: Roll::default(),
             trial: Trial::new(Rng::stream(seed, Stream::Trial)),
             tallies: vec![Tally::default(); policy.classes.len()],
             policy,
@@ -265,6 +271,7 @@ impl Dispatcher {
         self.scale(came, commands);
         self.refuse_without_hope(commands);
         self.stop_when_quiet(commands);
+        self.call_roll();
     }
 
     /// When [`Event::Woke`] is due at the latest; None if only another event can change anything.
@@ -341,6 +348,9 @@ impl Dispatcher {
         let tried = |policy: &Policy| (policy.routing_mode.watches(), policy.routing, policy.baseline, policy.counting);
         if tried(&policy) != tried(&self.policy) {
             self.trial.verdicts = Verdicts::default();
+        }
+        if policy.asks() != self.policy.asks() {
+            self.roll = Roll::default();
         }
         if policy.lanes != self.policy.lanes {
             self.paces.clear();

@@ -51,11 +51,20 @@ impl Dispatcher {
             self.place(id, pin.cluster, grounds, commands);
         } else if self.shutdown.is_some() {
             self.refuse(id, Refusal::ShuttingDown, commands);
-        } else if !self.goes_at_once(id, seat, commands) {
-            self.wait(id, false);
-            self.place_waiting(commands);
-            self.scale_from_nothing(commands);
-            self.refuse_if_it_cannot_wait(id, seat, commands);
+        } else {
+            let none_idle = self.finds_none_idle(id);
+            let placed = self.goes_at_once(id, seat, commands);
+            if !placed {
+                self.wait(id, false);
+                self.place_waiting(commands);
+            }
+            if none_idle {
+                self.none_is_idle(commands);
+            }
+            if !placed {
+                self.scale_from_nothing(commands);
+                self.refuse_if_it_cannot_wait(id, seat, commands);
+            }
         }
     }
 
@@ -189,15 +198,16 @@ impl Dispatcher {
     /// Where a query goes, why, and what a policy on trial would have done.
     fn route(&mut self, id: QueryId, open: &mut [Candidate]) -> Option<(ClusterId, Why, Option<Alternative>)> {
         self.weigh(id, open);
-        let (cluster, why) = self.router.choose(self.policy.routes_by(), open)?;
+        self.call_roll();
+        let (cluster, why) = self.router.choose(self.policy.routes_by(), open, &self.roll)?;
         let on_trial = self.policy.routing_mode.watches();
-        let instead = on_trial.then(|| self.trial.consider(self.policy.routing, open, cluster)).flatten();
+        let instead = on_trial.then(|| self.trial.consider(self.policy.routing, (open, &self.roll), cluster)).flatten();
         Some((cluster, why, instead))
     }
 
     /// The ready clusters that have room for the query and have not turned it away, in the order of their ids; without
     /// those where something will not stop, which may keep others from beginning, unless there are no other ones.
-    fn open_for(&self, live: &Live, seat: Seat) -> Vec<Candidate> {
+    pub(super) fn open_for(&self, live: &Live, seat: Seat) -> Vec<Candidate> {
         let for_writers = self.goes_to_writers(live);
         let open = || {
             let may = self.clusters.values().filter(|cluster| !for_writers || cluster.spec.writer);

@@ -1,4 +1,5 @@
-//! The fleet grows and shrinks: triggers, studies, starts, stops (AutoSLO, section 6, Algorithm 2).
+//! The fleet grows and shrinks: triggers, studies, starts, stops (AutoSLO, section 6, Algorithm 2). What token policies start
+//! instead is in [`calling`](super::calling); what is idle stops here, whoever routes.
 //!
 //! Looked at on arrivals and by a timer: with arrivals alone, an idle fleet would never shrink.
 
@@ -35,7 +36,7 @@ pub(crate) struct Scaler {
     /// The ready clusters, as of the last look.
     known: Vec<ClusterId>,
     /// Queries that came before this say nothing of the fleet that is there: t_change of the paper.
-    changed: Time,
+    pub(super) changed: Time,
     in_flight: Option<InFlight>,
     studies: u64,
     /// When triggers are looked at next.
@@ -106,7 +107,7 @@ impl Dispatcher {
         self.settle(commands);
         self.give_up(commands);
         self.tear_down(commands);
-        if look && self.scaler.in_flight.is_none() {
+        if look && self.scaler.in_flight.is_none() && self.scales_by_tokens().is_none() {
             self.consider_start(commands);
         }
         self.scale_at(self.next_look());
@@ -114,7 +115,8 @@ impl Dispatcher {
 
     /// A query came and no cluster is there or coming: one is started, if that is what scaling is there for.
     pub(super) fn scale_from_nothing(&mut self, commands: &mut Vec<Command>) {
-        if self.policy.scaling.mode == Mode::On && self.scaler.in_flight.is_none() && !self.is_any_coming() {
+        let asks_nobody = self.scales_by_tokens().is_none() && self.scaler.in_flight.is_none();
+        if self.policy.scaling.mode == Mode::On && asks_nobody && !self.is_any_coming() {
             self.begin(0, Because::NoCluster, Vec::new(), commands);
         }
     }
@@ -163,6 +165,7 @@ impl Dispatcher {
             now: self.now,
             policy,
             router: self.router.clone(),
+            roll: self.roll.clone(),
             trial: self.trial.clone(),
             clusters: self.clusters.clone(),
             retired: VecDeque::new(),
@@ -289,8 +292,12 @@ impl Dispatcher {
     /// Ready clusters that may be stopped and that nothing holds, with the time from which they are idle for too long.
     fn idle(&self) -> impl Iterator<Item = (Time, ClusterId)> {
         let rules = &self.policy.scaling;
+        let by_tokens = self.scales_by_tokens().is_some();
         let idle = self.ready().filter(|cluster| cluster.spec.offer.is_some() && cluster.is_empty());
-        idle.map(|cluster| ((cluster.last_used + rules.idle).max(cluster.since + rules.lifetime), cluster.id))
+        idle.map(move |cluster| match by_tokens {
+            true => (cluster.last_used + rules.standby, cluster.id),
+            false => ((cluster.last_used + rules.idle).max(cluster.since + rules.lifetime), cluster.id),
+        })
     }
 
     fn ready(&self) -> impl Iterator<Item = &Cluster> {
@@ -346,11 +353,16 @@ impl Dispatcher {
             }
             // Without a model nothing can be studied.
             Selector::Horizontal | Selector::AddCluster | Selector::Vertical => {
-                let largest = self.ready().map(|cluster| cluster.spec.units).max();
-                let like = rules.offers.iter().rposition(|offer| largest.is_none_or(|largest| offer.units <= largest));
-                self.begin(like.unwrap_or(0), because, Vec::new(), commands);
+                self.begin(self.like_the_largest(), because, Vec::new(), commands);
             }
         }
+    }
+
+    /// The offer that is as large as the largest cluster that is ready, or else the next smaller one, or else the smallest.
+    pub(super) fn like_the_largest(&self) -> usize {
+        let largest = self.ready().map(|cluster| cluster.spec.units).max();
+        let fits = |offer: &Spec| largest.is_none_or(|largest| offer.units <= largest);
+        self.policy.scaling.offers.iter().rposition(fits).unwrap_or(0)
     }
 
     /// Too many late ones, if enough are seen to say so.
@@ -384,21 +396,12 @@ impl Dispatcher {
 
     /// Starts an offer, as far as budgets allow.
     fn begin(&mut self, offer: usize, because: Because, prospects: Vec<Prospect>, commands: &mut Vec<Command>) {
-        let rules = &self.policy.scaling;
-        let Some(spec) = rules.offers.get(offer).cloned() else { return };
-        let most = rules.most.min(self.policy.max_clusters);
-        let hourly = |spec: &Spec| spec.price.cost(spec.units, Span::from_secs(3_600));
-        let would = hourly(&spec) + self.clusters.values().map(|cluster| hourly(&cluster.spec)).sum::<f64>();
-        let refused = if self.clusters.len() >= most as usize {
-            Some(Because::MostClusters(most))
-        } else {
-            rules.most_per_hour.filter(|most| would > *most).map(|most| Because::MostPerHour { would, most })
-        };
-        if let Some(because) = refused {
+        let Some(spec) = self.policy.scaling.offers.get(offer).cloned() else { return };
+        if let Some(because) = self.beyond_budget(&spec) {
             self.note(Act::Nothing, because, prospects);
             return self.wait_from(self.now);
         }
-        if rules.mode != Mode::On {
+        if self.policy.scaling.mode != Mode::On {
             self.note(Act::Start(spec.units, None), because, prospects);
             return self.wait_from(self.now);
         }
@@ -408,12 +411,24 @@ impl Dispatcher {
         self.note(Act::Start(units, started), because, prospects);
     }
 
+    /// Why another cluster may not be started, if so.
+    pub(super) fn beyond_budget(&self, spec: &Spec) -> Option<Because> {
+        let rules = &self.policy.scaling;
+        let most = rules.most.min(self.policy.max_clusters);
+        if self.clusters.len() >= most as usize {
+            return Some(Because::MostClusters(most));
+        }
+        let hourly = |spec: &Spec| spec.price.cost(spec.units, Span::from_secs(3_600));
+        let would = hourly(spec) + self.clusters.values().map(|cluster| hourly(&cluster.spec)).sum::<f64>();
+        rules.most_per_hour.filter(|most| would > *most).map(|most| Because::MostPerHour { would, most })
+    }
+
     /// Nothing was started: what comes before a start would have been ready says nothing new.
-    fn wait_from(&mut self, from: Time) {
+    pub(super) fn wait_from(&mut self, from: Time) {
         self.scaler.changed = self.scaler.changed.max(from + self.policy.scaling.start_takes);
     }
 
-    fn note(&mut self, act: Act, because: Because, prospects: Vec<Prospect>) {
+    pub(super) fn note(&mut self, act: Act, because: Because, prospects: Vec<Prospect>) {
         self.scaler.log.push_back(Scaled { at: self.now, mode: self.policy.scaling.mode, act, because, prospects });
         while self.scaler.log.len() > SCALED_KEPT {
             self.scaler.log.pop_front();

@@ -46,9 +46,9 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Book {
     /// The servers, by state.
-    order: Box<[u32]>,
+    order: Vec<u32>,
     /// Where each server stands in `order`.
-    place: Box<[u32]>,
+    place: Vec<u32>,
     /// Where the servers of each state but the last end.
     cuts: [u32; STATES - 1],
 }
@@ -56,9 +56,16 @@ pub struct Book {
 impl Book {
     /// A book of so many servers, all in one state.
     pub fn new(servers: u32, state: State) -> Book {
-        let order: Box<[u32]> = (0..servers).collect();
+        let order: Vec<u32> = (0..servers).collect();
         let cuts = [0, 1, 2].map(|cut| if cut >= state as usize { servers } else { 0 });
         Book { place: order.clone(), order, cuts }
+    }
+
+    /// One more server, which is idle-off. Its number is how many there were.
+    pub fn grow(&mut self) {
+        let server = self.servers();
+        self.order.push(server);
+        self.place.push(server);
     }
 
     /// How many servers there are.
@@ -93,11 +100,10 @@ impl Book {
         &self.order
     }
 
-    /// One of those in that state, each as likely as the other; none draws no random number.
+    /// One of those in that state, each as likely as the other, as [`draw`] does it.
     #[inline]
     pub fn pick(&self, state: State, rng: &mut Rng) -> Option<u32> {
-        let members = self.members(state);
-        if members.is_empty() { None } else { Some(members[rng.index(members.len())]) }
+        draw(self.members(state), rng)
     }
 
     /// Puts a server, which must be one of the book's, in a state.
@@ -136,6 +142,16 @@ impl Book {
     }
 }
 
+/// One of these, each as likely as the other. Where there is no choice no random number is used.
+#[inline]
+pub fn draw(members: &[u32], rng: &mut Rng) -> Option<u32> {
+    match members {
+        [] => None,
+        [one] => Some(*one),
+        several => Some(several[rng.index(several.len())]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -169,6 +185,16 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_is_added_is_off() {
+        let mut book = Book::new(2, State::Busy);
+        book.grow();
+        book.grow();
+        book.set(3, State::IdleOn);
+        assert_eq!((book.servers(), book.state(2), book.state(3)), (4, State::IdleOff, State::IdleOn));
+        assert_eq!((book.members(State::IdleOff), book.members(State::IdleOn)), (&[2][..], &[3][..]));
+    }
+
+    #[test]
     fn each_server_of_a_state_is_drawn_as_often_as_the_other() {
         let mut book = Book::new(50, State::IdleOff);
         (0..10).for_each(|n| book.set(n * 5, State::IdleOn));
@@ -185,10 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn of_no_servers_none_is_drawn_and_no_random_number_is_used() {
-        let book = Book::new(3, State::IdleOn);
+    fn where_there_is_no_choice_no_random_number_is_used() {
+        let mut book = Book::new(3, State::IdleOn);
+        book.set(1, State::Setup);
         let mut rng = Rng::stream(1, Stream::Routing);
         assert_eq!(book.pick(State::Busy, &mut rng), None);
+        assert_eq!(book.pick(State::Setup, &mut rng), Some(1));
         assert_eq!(Book::new(0, State::Busy).pick(State::Busy, &mut rng), None);
         assert_eq!(rng, Rng::stream(1, Stream::Routing));
     }

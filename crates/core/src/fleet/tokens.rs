@@ -12,6 +12,9 @@
 //! Under JIQ no server is ever off, so "busy" is "any". Of the two schemes TABS without turning off is the other: no
 //! server is idle-off, so none starts, and the draws are the same.
 //!
+//! Delayed off is a scheme of one central queue: a task that finds none idle is held there until one is, and one starts as long
+//! as fewer do than tasks wait (M/M/N with setup; Gandhi, Harchol-Balter, Adan, "Server farms with setup costs", 2010).
+//!
 //! **Messages.** Servers send three: *green* (my queue is empty), *on* (my setup is over), *red* (I turned off). Let A
 //! tasks arrive, W of them find none idle-on. A server that turns green was given, idle, the first task of what it has
 //! just finished, so greens ≤ A − W. Each of the W starts at most one setup, so ons ≤ W. A red ends an idleness that no
@@ -20,10 +23,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::book::{Book, State};
+use super::book::{Book, State, draw};
 use crate::rng::Rng;
 
-/// A token scheme.
+/// A scheme that goes by tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tokens {
@@ -31,6 +34,8 @@ pub enum Tokens {
     Tabs,
     /// All servers are always on.
     Jiq,
+    /// Servers turn off as under TABS. A task waits for whichever server is idle first.
+    DelayedOff,
 }
 
 /// What a task finds.
@@ -54,24 +59,45 @@ pub struct Placement {
 }
 
 impl Tokens {
-    /// Where a task goes that arrives now. The caller carries it out and writes it into the book. Draws one random
-    /// number for the server, and then one for the server to start if there is one.
+    /// Whether servers turn off when they have been idle for long.
+    pub const fn turns_off(self) -> bool {
+        matches!(self, Tokens::Tabs | Tokens::DelayedOff)
+    }
+
+    /// Where a task goes that arrives now, and which server starts; see [`Tokens::find`] and [`Tokens::start`], which draw
+    /// in this order. The caller carries it out and writes it into the book. `short`: fewer servers are in setup than tasks
+    /// would wait with this one.
     #[inline]
-    pub fn place(self, book: &Book, rng: &mut Rng) -> Placement {
-        if let Some(server) = book.pick(State::IdleOn, rng) {
-            return Placement { on: Found::Idle(server), start: None };
+    pub fn place(self, book: &Book, short: bool, rng: &mut Rng) -> Placement {
+        let on = self.find(book, draw, rng);
+        let start = if matches!(on, Found::Idle(_)) { None } else { self.start(book, short, rng) };
+        Placement { on, start }
+    }
+
+    /// Where a task goes. `among` draws one of the servers that stand in the book side by side, or of those of them that it may
+    /// go to.
+    #[inline]
+    pub fn find(self, book: &Book, among: impl Fn(&[u32], &mut Rng) -> Option<u32>, rng: &mut Rng) -> Found {
+        if let Some(server) = among(book.members(State::IdleOn), rng) {
+            return Found::Idle(server);
         }
-        match self {
-            Tokens::Tabs => {
-                let on = book.pick(State::Busy, rng).map_or(Found::Nothing, Found::Busy);
-                Placement { on, start: book.pick(State::IdleOff, rng) }
-            }
-            Tokens::Jiq => {
-                let all = book.all();
-                let on = if all.is_empty() { Found::Nothing } else { Found::Busy(all[rng.index(all.len())]) };
-                Placement { on, start: None }
-            }
-        }
+        let busy = match self {
+            Tokens::Tabs => among(book.members(State::Busy), rng),
+            Tokens::Jiq => among(book.all(), rng),
+            Tokens::DelayedOff => None,
+        };
+        busy.map_or(Found::Nothing, Found::Busy)
+    }
+
+    /// The server, idle-off until now, that starts because a task has found none idle.
+    #[inline]
+    pub fn start(self, book: &Book, short: bool, rng: &mut Rng) -> Option<u32> {
+        let starts = match self {
+            Tokens::Tabs => true,
+            Tokens::Jiq => false,
+            Tokens::DelayedOff => short,
+        };
+        if starts { book.pick(State::IdleOff, rng) } else { None }
     }
 }
 
@@ -87,7 +113,7 @@ mod tests {
             (first..first + count).for_each(|server| book.set(server, state));
         }
         (busy + idle_on + setup..book.servers()).for_each(|server| book.set(server, State::IdleOff));
-        Tokens::Tabs.place(&book, &mut Rng::stream(1, Stream::Routing))
+        Tokens::Tabs.place(&book, false, &mut Rng::stream(1, Stream::Routing))
     }
 
     #[test]
@@ -108,13 +134,26 @@ mod tests {
     }
 
     #[test]
+    fn under_delayed_off_a_task_waits_for_an_idle_server_and_starts_one_if_too_few_start() {
+        let mut book = Book::new(3, State::Busy);
+        let mut rng = Rng::stream(1, Stream::Routing);
+        let mut placed = |book: &Book, short| Tokens::DelayedOff.place(book, short, &mut rng);
+        assert_eq!(placed(&book, true), Placement { on: Found::Nothing, start: None });
+        book.set(2, State::IdleOff);
+        assert_eq!(placed(&book, true), Placement { on: Found::Nothing, start: Some(2) });
+        assert_eq!(placed(&book, false), Placement { on: Found::Nothing, start: None });
+        book.set(1, State::IdleOn);
+        assert_eq!(placed(&book, true), Placement { on: Found::Idle(1), start: None });
+    }
+
+    #[test]
     fn tokens_of_servers_that_are_all_on_are_those_of_join_the_idle_queue() {
         let mut nature = Rng::stream(3, Stream::Work);
         let (mut a, mut b) = (Rng::stream(3, Stream::Routing), Rng::stream(3, Stream::Routing));
         let mut book = Book::new(20, State::IdleOn);
         for _ in 0..10_000 {
-            let placement = Tokens::Tabs.place(&book, &mut a);
-            assert_eq!(placement, Tokens::Jiq.place(&book, &mut b));
+            let placement = Tokens::Tabs.place(&book, false, &mut a);
+            assert_eq!(placement, Tokens::Jiq.place(&book, false, &mut b));
             if let Found::Idle(server) = placement.on {
                 book.set(server, State::Busy);
             }

@@ -3,20 +3,25 @@
 //! A policy sees the clusters that are ready and have room, in the order of their ids, and picks one. It returns why,
 //! as data, so that a decision can be shown and replayed.
 
+mod jsq;
 mod least_outstanding;
 mod p2c;
+mod random;
 mod round_robin;
 mod slo;
 mod trial;
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fleet::{Roll, Tokens};
 use crate::id::{ClusterId, Units};
 use crate::named::named;
 use crate::rng::Rng;
 
+pub use p2c::two_of;
 pub use slo::{Counting, HARMED_NAMED, Weighed};
 pub(crate) use trial::Trial;
 pub use trial::{Alternative, Regret, Verdicts};
@@ -30,6 +35,16 @@ pub enum Routing {
     LeastOutstanding,
     /// The less loaded of two drawn at random.
     P2c,
+    /// A random one of those with the fewest queries per unit of size.
+    Jsq,
+    /// Any, at random.
+    Random,
+    /// An idle one at random, else a busy one; clusters start and stop by the same tokens.
+    Tabs,
+    /// An idle one at random, else any.
+    Jiq,
+    /// An idle one at random, else none: it waits. Clusters start and stop by the same tokens.
+    DelayedOff,
     /// The fewest SLO violations, then the least cost, as a model predicts them among those that run.
     Slo,
     /// The same with what queries take alone: blind to what runs.
@@ -41,6 +56,11 @@ named! {
         RoundRobin = "round_robin",
         LeastOutstanding = "least_outstanding",
         P2c = "p2c",
+        Jsq = "jsq",
+        Random = "random",
+        Tabs = "tabs",
+        Jiq = "jiq",
+        DelayedOff = "delayed_off",
         Slo = "slo",
         SloStage = "slo_stage"
     }
@@ -50,6 +70,16 @@ impl Routing {
     /// True if it goes by what a model predicts; without one it is as [`Routing::LeastOutstanding`].
     pub const fn predicts(self) -> bool {
         matches!(self, Routing::Slo | Routing::SloStage)
+    }
+
+    /// The scheme that it is, if it goes by tokens: by which clusters are idle, and nothing else.
+    pub const fn tokens(self) -> Option<Tokens> {
+        match self {
+            Routing::Tabs => Some(Tokens::Tabs),
+            Routing::Jiq => Some(Tokens::Jiq),
+            Routing::DelayedOff => Some(Tokens::DelayedOff),
+            _ => None,
+        }
     }
 }
 
@@ -81,6 +111,12 @@ pub enum Why {
     Turn,
     /// It had the fewest queries per unit.
     LeastOutstanding,
+    /// It was drawn from all that had room.
+    Drawn,
+    /// It was drawn from those that were idle.
+    Idle,
+    /// None was idle: it was drawn from the busy ones.
+    NoneIdle,
     /// It was the less loaded of these two.
     BetterOf(ClusterId, ClusterId),
     /// The fewest queries would miss their SLO.
@@ -100,6 +136,9 @@ impl fmt::Display for Why {
             Why::OnlyOne => write!(f, "the only cluster with room"),
             Why::Turn => write!(f, "next in turn"),
             Why::LeastOutstanding => write!(f, "fewest queries per unit"),
+            Why::Drawn => write!(f, "drawn at random"),
+            Why::Idle => write!(f, "it was idle"),
+            Why::NoneIdle => write!(f, "none was idle, drawn from those with room"),
             Why::BetterOf(a, b) => write!(f, "less loaded of clusters {a} and {b}"),
             Why::FewestViolations => write!(f, "fewest SLO violations"),
             Why::Cheapest => write!(f, "no more SLO violations than elsewhere, least cost"),
@@ -122,20 +161,30 @@ impl Router {
         Router { rng, last: None }
     }
 
-    /// Picks among the candidates, which are in the order of their ids. None if there are none.
-    pub fn choose(&mut self, routing: Routing, open: &[Candidate]) -> Option<(ClusterId, Why)> {
-        let chosen = match open {
-            [] => None,
-            [one] => Some((one.cluster, Why::OnlyOne)),
-            open => match routing {
+    /// Picks among the candidates, which are in the order of their ids. None if there are none, or if it waits for another.
+    /// Token policies go by the roll.
+    pub fn choose(&mut self, routing: Routing, open: &[Candidate], roll: &Roll) -> Option<(ClusterId, Why)> {
+        let chosen = match (open, routing.tokens()) {
+            ([], _) => None,
+            (open, Some(tokens)) => by_tokens(tokens, open, roll, &mut self.rng),
+            ([one], None) => Some((one.cluster, Why::OnlyOne)),
+            (open, None) => match routing {
                 Routing::RoundRobin => round_robin::choose(open, self.last),
                 Routing::LeastOutstanding => least_outstanding::choose(open),
                 Routing::P2c => p2c::choose(open, &mut self.rng),
+                Routing::Jsq => jsq::choose(open, &mut self.rng),
+                Routing::Random => random::choose(open, &mut self.rng),
                 Routing::Slo | Routing::SloStage => slo::choose(open),
+                Routing::Tabs | Routing::Jiq | Routing::DelayedOff => None,
             },
         };
         self.last = chosen.map(|(cluster, _)| cluster).or(self.last);
         chosen
+    }
+
+    /// The place on the roll for which a cluster starts because a query has found none idle, if one does.
+    pub(crate) fn start(&mut self, tokens: Tokens, roll: &Roll, short: bool) -> Option<u32> {
+        roll.start(tokens, short, &mut self.rng)
     }
 
     /// Picks for a control query: an awake cluster if there is one, the least loaded of those. Policies that remember
@@ -147,17 +196,29 @@ impl Router {
     }
 }
 
+fn by_tokens(tokens: Tokens, open: &[Candidate], roll: &Roll, rng: &mut Rng) -> Option<(ClusterId, Why)> {
+    let may = |cluster| open.binary_search_by_key(&cluster, |candidate| candidate.cluster).is_ok();
+    let (cluster, idle) = roll.find(tokens, may, rng)?;
+    Some((cluster, if idle { Why::Idle } else { Why::NoneIdle }))
+}
+
 impl Candidate {
-    /// Orders by load for its size, exactly: a/x < b/y where a·y < b·x. Ties go to the lower id.
-    fn less_loaded(&self, other: &Candidate) -> bool {
+    /// Orders by load for its size, exactly: a/x < b/y where a·y < b·x.
+    fn load(&self, other: &Candidate) -> Ordering {
         let load = |a: &Candidate, b: &Candidate| u64::from(a.outstanding) * u64::from(b.units.0.max(1));
-        (load(self, other), self.cluster) < (load(other, self), other.cluster)
+        load(self, other).cmp(&load(other, self))
+    }
+
+    /// The same, where ties go to the lower id.
+    fn less_loaded(&self, other: &Candidate) -> bool {
+        self.load(other).then(self.cluster.cmp(&other.cluster)).is_lt()
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::fleet::State;
     use crate::rng::Stream;
 
     /// Candidates 0, 1, … with the given (units, outstanding).
@@ -184,9 +245,16 @@ pub(crate) mod tests {
     #[test]
     fn one_candidate_is_chosen_and_none_is_not() {
         let mut router = Router::new(Rng::stream(1, Stream::Routing));
+        let mut roll = Roll::default();
+        roll.call(1, [(ClusterId(0), State::Busy)].into_iter());
         for routing in Routing::ALL {
-            assert_eq!(router.choose(routing, &[]), None);
-            assert_eq!(router.choose(routing, &open(&[(1, 7)])), Some((ClusterId(0), Why::OnlyOne)));
+            assert_eq!(router.choose(routing, &[], &roll), None);
+            let expected = match routing {
+                Routing::DelayedOff => None,
+                Routing::Tabs | Routing::Jiq => Some((ClusterId(0), Why::NoneIdle)),
+                _ => Some((ClusterId(0), Why::OnlyOne)),
+            };
+            assert_eq!(router.choose(routing, &open(&[(1, 7)]), &roll), expected);
         }
     }
 

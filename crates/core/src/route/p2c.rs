@@ -5,16 +5,21 @@ use super::{Candidate, Why};
 use crate::id::ClusterId;
 use crate::rng::Rng;
 
-/// Draws two different candidates, each pair alike, and takes the one with less outstanding per unit.
+/// Draws two different candidates, and takes the one with less outstanding per unit, or of two alike the one drawn first.
 pub(super) fn choose(open: &[Candidate], rng: &mut Rng) -> Option<(ClusterId, Why)> {
-    let first = rng.index(open.len());
-    let mut second = rng.index(open.len().saturating_sub(1));
-    if second >= first {
-        second += 1;
-    }
+    let (first, second) = two_of(open.len(), rng);
     let (a, b) = (open.get(first)?, open.get(second)?);
-    let better = if a.less_loaded(b) { a } else { b };
+    let better = if b.load(a).is_lt() { b } else { a };
     Some((better.cluster, Why::BetterOf(a.cluster, b.cluster)))
+}
+
+/// Two different places in a list of that length, each pair, and each order of it, as likely as the other. (In a list of one
+/// the second place does not exist.)
+#[inline]
+pub fn two_of(len: usize, rng: &mut Rng) -> (usize, usize) {
+    let first = rng.index(len);
+    let second = rng.index(len.saturating_sub(1));
+    (first, second + usize::from(second >= first))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Candidate, Router, Routing, Why};
+use crate::fleet::Roll;
 use crate::id::ClusterId;
 use crate::rng::Rng;
 
@@ -59,8 +60,13 @@ impl Trial {
     }
 
     /// What the policy would have done where `chosen` was.
-    pub(crate) fn consider(&mut self, routing: Routing, open: &[Candidate], chosen: ClusterId) -> Option<Alternative> {
-        let (cluster, why) = self.router.choose(routing, open)?;
+    pub(crate) fn consider(
+        &mut self,
+        routing: Routing,
+        (open, roll): (&[Candidate], &Roll),
+        chosen: ClusterId,
+    ) -> Option<Alternative> {
+        let (cluster, why) = self.router.choose(routing, open, roll)?;
         let regret = (cluster != chosen).then(|| regret(open, chosen, cluster)).flatten();
         let verdicts = &mut self.verdicts;
         verdicts.decisions += 1;
@@ -96,16 +102,17 @@ mod tests {
     #[test]
     fn regret_is_what_was_done_against_what_would_have_been() {
         let mut trial = Trial::new(Rng::stream(1, Stream::Trial));
+        let roll = Roll::default();
         let mut open = open(&[(1, 0), (1, 0)]);
         (open[0].weighed, open[1].weighed) = (weighed(2.0, 0.25), weighed(0.5, 0.75));
-        let other = trial.consider(Routing::Slo, &open, ClusterId(0)).expect("a choice");
+        let other = trial.consider(Routing::Slo, (&open, &roll), ClusterId(0)).expect("a choice");
         assert_eq!((other.cluster, other.why), (ClusterId(1), Why::FewestViolations));
         assert_eq!(other.regret, Some(Regret { violations: 1.5, cost: -0.5 }));
-        let same = trial.consider(Routing::Slo, &open, ClusterId(1)).expect("a choice");
+        let same = trial.consider(Routing::Slo, (&open, &roll), ClusterId(1)).expect("a choice");
         assert_eq!((same.cluster, same.regret), (ClusterId(1), None));
         // Where nothing was weighed there is a difference, and nothing to regret.
         open.iter_mut().for_each(|candidate| candidate.weighed = None);
-        let other = trial.consider(Routing::LeastOutstanding, &open, ClusterId(1)).expect("a choice");
+        let other = trial.consider(Routing::LeastOutstanding, (&open, &roll), ClusterId(1)).expect("a choice");
         assert_eq!((other.cluster, other.regret), (ClusterId(0), None));
         let sum = Regret { violations: 1.5, cost: -0.5 };
         assert_eq!(trial.verdicts, Verdicts { decisions: 3, elsewhere: 2, regret: sum });

@@ -49,6 +49,8 @@ pub struct Scaling {
     pub queue_depth: u32,
     /// How long a cluster is idle before it is stopped: T_idle.
     pub idle: Span,
+    /// The same where a token policy routes that stops clusters; neither [`Scaling::idle`] nor [`Scaling::lifetime`] counts there.
+    pub standby: Span,
     /// How long a cluster lives at least: T_min_lifetime.
     pub lifetime: Span,
     /// How long a start is expected to take: δ.
@@ -76,6 +78,7 @@ impl Default for Scaling {
             late_share: 0.05,
             queue_depth: 32,
             idle: Span::from_secs(1_200),
+            standby: Span::from_secs(3_000),
             lifetime: Span::from_secs(1_200),
             start_takes: Span::from_secs(300),
             least: 1,
@@ -192,6 +195,8 @@ pub enum Because {
     },
     /// So many queries run or wait.
     Outstanding(u32),
+    /// A query came and found no cluster idle.
+    NoneIdle,
     /// Someone asked.
     Asked,
     /// No cluster was there, and a query came.
@@ -237,6 +242,7 @@ impl fmt::Display for Because {
             Because::Late { late, of } => write!(f, "{late} of {of} queries are late or expected to be"),
             Because::Outstanding(1) => f.write_str("one query runs or waits"),
             Because::Outstanding(queries) => write!(f, "{queries} queries run or wait"),
+            Because::NoneIdle => write!(f, "a query came and no cluster was idle"),
             Because::Asked => write!(f, "someone asked"),
             Because::NoCluster => write!(f, "a query came and no cluster was there"),
             Because::Best => write!(f, "of what could be done it keeps SLOs best"),

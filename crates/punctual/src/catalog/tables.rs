@@ -517,8 +517,8 @@ fn routing_row(view: &View) -> Vec<Cell> {
 }
 
 fn scaling_row(view: &View) -> Vec<Cell> {
-    let ScalerView { mode, trigger, selector } = view.scaler;
-    let written = format!("{trigger}:{selector}");
+    let ScalerView { mode, trigger, selector, by } = view.scaler;
+    let written = by.map_or_else(|| format!("{trigger}:{selector}"), |routing| routing.to_string());
     let moves = |scaled: &&Scaled| matches!(scaled.act, Act::Start(..) | Act::Stop(_));
     let undone = |scaled: &&Scaled| moves(scaled) && scaled.mode != Mode::On;
     let advised = view.scaling.iter().rev().find(|scaled| moves(scaled) && scaled.mode == Mode::Suggest);
@@ -529,6 +529,7 @@ fn scaling_row(view: &View) -> Vec<Cell> {
         Cell::Text(written.clone()),
         match selector {
             _ if mode != Mode::On => Cell::Null,
+            _ if by.is_some() => Cell::Text(written),
             Selector::AddCluster | Selector::Vertical if view.model.is_none() => {
                 Cell::Text(format!("{trigger}:{}", Selector::Horizontal))
             }

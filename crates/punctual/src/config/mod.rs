@@ -352,6 +352,7 @@ fn scaling(section: &Section<'_>, policy: &Policy, clusters: &[Cluster]) -> Scal
         late_share: section.number("late_share").unwrap_or(policy.violation_target),
         queue_depth: section.count32("queue_depth"),
         idle: section.span_or_default("idle"),
+        standby: section.span("standby").unwrap_or(section.span_or_default("start_takes").times(10)),
         lifetime: section.span_or_default("lifetime"),
         start_takes: section.span_or_default("start_takes"),
         least: section.count32("least"),

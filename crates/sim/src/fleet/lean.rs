@@ -21,6 +21,7 @@
 
 use punctual_core::fleet::{Book, Found, Placement, State, Tokens};
 use punctual_core::rng::{Rng, Stream};
+use punctual_core::route::two_of;
 
 use super::lengths::ByLength;
 use super::load::Load;
@@ -302,9 +303,12 @@ impl<'a> Lean<'a> {
     fn choose(&mut self) -> Placement {
         let rng = &mut self.choices;
         let on = match self.setting.scheme {
-            Scheme::Tabs => return Tokens::Tabs.place(&self.book, rng),
-            Scheme::Jiq => return Tokens::Jiq.place(&self.book, rng),
-            Scheme::DelayedOff => return self.choose_central(),
+            Scheme::Tabs => return Tokens::Tabs.place(&self.book, false, rng),
+            Scheme::Jiq => return Tokens::Jiq.place(&self.book, false, rng),
+            Scheme::DelayedOff => {
+                let short = self.book.count(State::Setup) as usize <= self.queues.waiting();
+                return Tokens::DelayedOff.place(&self.book, short, rng);
+            }
             Scheme::Jsq => match self.by_length.as_ref().and_then(|order| order.shortest(rng)) {
                 Some((server, 0)) => Found::Idle(server),
                 Some((server, _)) => Found::Busy(server),
@@ -314,10 +318,8 @@ impl<'a> Lean<'a> {
                 // Asking two and hearing from two.
                 self.meter.counts.messages += 4;
                 let servers = self.setting.servers;
-                let one = rng.below(u64::from(servers)) as u32;
-                // Another one, if there is one.
-                let step = 1 + rng.below(u64::from(servers.saturating_sub(1))) as u32;
-                let other = ((u64::from(one) + u64::from(step)) % u64::from(servers)) as u32;
+                let (one, other) = two_of(servers as usize, rng);
+                let (one, other) = (one as u32, (other as u32).min(servers - 1));
                 let shorter = if self.length(other) < self.length(one) { other } else { one };
                 self.found(shorter)
             }
@@ -327,17 +329,6 @@ impl<'a> Lean<'a> {
             }
         };
         Placement { on, start: None }
-    }
-
-    /// An idle server, or the central queue; each task there has a server start, as far as there are.
-    fn choose_central(&mut self) -> Placement {
-        if let Some(server) = self.book.pick(State::IdleOn, &mut self.choices) {
-            return Placement { on: Found::Idle(server), start: None };
-        }
-        let starting = self.book.count(State::Setup) as usize;
-        let wanted = starting <= self.queues.waiting();
-        let start = if wanted { self.book.pick(State::IdleOff, &mut self.choices) } else { None };
-        Placement { on: Found::Nothing, start }
     }
 
     fn found(&self, server: u32) -> Found {

@@ -135,6 +135,7 @@ fn scaling(dice: &mut Dice) -> Scaling {
         late_share: dice.one_of(&[0.0, 0.05, 0.5]),
         queue_depth: dice.one_of(&[0, 1, 3, 10]),
         idle: dice.span(0.1, 20.0),
+        standby: dice.span(0.05, 20.0),
         lifetime: dice.span(0.1, 20.0),
         start_takes: dice.delay(10.0),
         least: dice.one_of(&[0, 1, 2]),

@@ -80,7 +80,15 @@ impl Watch {
                     self.fleet.is_free(&self.clusters)?;
                     self.fleet.study = Some(study);
                 }
-                Act::Start(units, Some(id)) => self.decided_start(id, units, on, commands)?,
+                Act::Start(units, Some(id)) => {
+                    must(on, || format!("cluster {id} was started, and nothing should be"))?;
+                    // Token policies start one for each query that finds none idle, whatever starts already.
+                    if scaled.because != Because::NoneIdle {
+                        self.fleet.is_free(&self.clusters)?;
+                        self.fleet.started = Some(id);
+                    }
+                    self.decided_start(id, units, commands)?;
+                }
                 Act::Start(_, None) => must(!on, || format!("{scaled:?} starts nothing"))?,
                 Act::Stop(id) if on => {
                     self.decided_stop(id, scaled.because, commands)?;
@@ -97,10 +105,7 @@ impl Watch {
         must(!idle || ready >= self.fleet.least(), || format!("{ready} clusters are left when an idle one was stopped"))
     }
 
-    fn decided_start(&mut self, id: ClusterId, units: Units, on: bool, commands: &[Command]) -> Result<(), String> {
-        must(on, || format!("cluster {id} was started, and nothing should be"))?;
-        self.fleet.is_free(&self.clusters)?;
-        self.fleet.started = Some(id);
+    fn decided_start(&self, id: ClusterId, units: Units, commands: &[Command]) -> Result<(), String> {
         let offered =
             |spec: &Spec| self.fleet.rules.offers.iter().any(|offer| Some(&offer.name) == spec.offer.as_ref());
         let is_it = |command: &Command| matches!(command, Command::Start { cluster, spec, .. } if *cluster == id && spec.units == units && offered(spec));

@@ -1,7 +1,9 @@
 //! What `[scaling]` means: how many clusters there are, what they cost at the start and at most, and what is in vain.
 
 use punctual_core::billing::dollars;
+use punctual_core::fleet::Tokens;
 use punctual_core::mode::Mode;
+use punctual_core::route::Routing;
 use punctual_core::scale::Selector;
 
 use crate::config::scaling::{Numbers, hourly, is_scaled, numbers, per_hour};
@@ -16,7 +18,11 @@ pub(super) fn sentences(settings: &Settings) -> Vec<String> {
     if scaled.is_empty() && rules.mode == Mode::Off {
         return Vec::new();
     }
-    let decides = format!("by {}, what by {}", rules.trigger, rules.selector);
+    let tokens = by_tokens(settings);
+    let decides = match tokens {
+        Some(routing) => format!("by {routing}: whenever a query finds none idle, one like the largest"),
+        None => format!("by {}, what by {}", rules.trigger, rules.selector),
+    };
     let mut said = vec![match rules.mode {
         Mode::On => format!("When a cluster is started is decided {decides}."),
         Mode::Off => "Nothing is started or stopped: `mode` is off.".to_owned(),
@@ -43,6 +49,11 @@ pub(super) fn sentences(settings: &Settings) -> Vec<String> {
         counted(most(settings), "cluster", "clusters"),
         if kept == 1 { "is" } else { "are" },
     ));
+    if tokens.is_some() {
+        let (standby, least) = (rules.standby, rules.least);
+        said.push(format!("One that has been idle for {standby} is stopped, while more than {least} are ready."));
+        return said;
+    }
     said.push(format!(
         "One that has been idle for {} is stopped, {} after its start at the earliest, while more than {} are ready.",
         rules.idle, rules.lifetime, rules.least
@@ -53,6 +64,12 @@ pub(super) fn sentences(settings: &Settings) -> Vec<String> {
         said.push(format!("Until there is a model, what is started is as by horizontal, not by {}.", rules.selector));
     }
     said
+}
+
+/// The token policy that starts and stops clusters, if one routes.
+fn by_tokens(settings: &Settings) -> Option<Routing> {
+    let routing = settings.policy.routes_by();
+    routing.tokens().is_some_and(Tokens::turns_off).then_some(routing)
 }
 
 /// `2 are there at the start`
@@ -98,10 +115,10 @@ pub(super) fn never(settings: &Settings) -> Option<String> {
 /// What is allowed and in vain.
 pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     let (rules, clusters) = (&settings.policy.scaling, &settings.clusters);
+    let mut warnings = by_like(settings);
     let scaled = clusters.iter().filter(|cluster| is_scaled(cluster));
     let cheapest = scaled.min_by(|one, other| hourly(one).total_cmp(&hourly(other)));
-    let Some(cheapest) = cheapest.filter(|_| rules.mode != Mode::Off) else { return Vec::new() };
-    let mut warnings = Vec::new();
+    let Some(cheapest) = cheapest.filter(|_| rules.mode != Mode::Off) else { return warnings };
     let Numbers { kept, .. } = numbers(clusters);
     if kept >= most(settings) {
         warnings.push(format!(
@@ -120,6 +137,26 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
             dollars(would),
             dollars(most)
         ));
+    }
+    warnings
+}
+
+/// What token policies are not made for.
+fn by_like(settings: &Settings) -> Vec<String> {
+    let (policy, clusters) = (&settings.policy, &settings.clusters);
+    let Some(routing) = Some(policy.routes_by()).filter(|routing| routing.tokens().is_some()) else {
+        return Vec::new();
+    };
+    let mut warnings = Vec::new();
+    let unlike = clusters.iter().find(|one| one.spec.units != clusters[0].spec.units);
+    if let Some(other) = unlike {
+        warnings.push(format!(
+            "{routing} takes all clusters for alike, and \"{}\" and \"{}\" are of different size",
+            clusters[0].spec.name, other.spec.name
+        ));
+    }
+    if by_tokens(settings).is_some() && policy.scaling.mode == Mode::Off {
+        warnings.push(format!("{routing} starts and stops nothing: `scaling.mode` is off"));
     }
     warnings
 }

@@ -48,7 +48,12 @@ pub(super) struct OfPolicy {
     pub(super) cost: Figure,
     /// Of queries that finished; None if none did.
     pub(super) latency_s: Option<Latency>,
+    /// How long queries waited to be placed: the mean, and the share that waited at all; None if none was placed.
+    pub(super) wait_s: Option<Figure>,
+    pub(super) waiting_share: Option<Figure>,
     pub(super) cluster_hours: Figure,
+    /// Hours that starts took: paid for, and no use yet.
+    pub(super) starting_hours: Figure,
     pub(super) unit_hours: Figure,
     /// Clusters that scaling started and stopped.
     pub(super) starts: Figure,
@@ -126,6 +131,8 @@ pub(super) struct Run {
     ended: [usize; Status::ALL.len()],
     cost: f64,
     hours: [f64; 2],
+    starting_hours: f64,
+    waits: Option<[f64; 2]>,
     actions: [usize; 2],
     /// Failed starts, lost clusters.
     losses: [usize; 2],
@@ -169,6 +176,8 @@ impl Run {
             ended: ways,
             cost: rehearsed.outcome.cost,
             hours: rehearsed.hours(),
+            starting_hours: rehearsed.starting_hours(),
+            waits: rehearsed.waits(),
             actions: rehearsed.actions(),
             losses: [rehearsed.failed_starts, rehearsed.lost],
             foresight: rehearsed.foresight,
@@ -225,13 +234,17 @@ impl OfPolicy {
     fn of(policy: String, runs: &[Run], against_first: Option<Against>) -> OfPolicy {
         let each = |value: &dyn Fn(&Run) -> f64| Figure::sure(&runs.iter().map(value).collect::<Vec<_>>());
         let all: Vec<Option<&Share>> = runs.iter().map(|run| Some(&run.all)).collect();
+        let waits = |at: usize| Figure::of(&runs.iter().filter_map(|run| Some(run.waits?[at])).collect::<Vec<_>>());
         let ways = Status::ALL.into_iter().map(|way| (way.name(), each(&|run| run.ended[way as usize] as f64).mean));
         OfPolicy {
             policy,
             violation_rate: rate(&all),
             cost: each(&|run| run.cost),
             latency_s: latency(&all),
+            wait_s: waits(0),
+            waiting_share: waits(1),
             cluster_hours: each(&|run| run.hours[0]),
+            starting_hours: each(&|run| run.starting_hours),
             unit_hours: each(&|run| run.hours[1]),
             starts: each(&|run| run.actions[0] as f64),
             stops: each(&|run| run.actions[1] as f64),
@@ -315,7 +328,23 @@ mod tests {
         let (classes, lanes) = ([("bi".to_owned(), share())].into(), BTreeMap::new());
         let (ended, hours, actions, losses) = ([100, 0, 0, 0, 0], [2.0, 32.0], [1, 0], [0, 0]);
         let (all, foresight, scaling, change) = (share(), None, Vec::new(), None);
-        Run { queries: 100, all, classes, lanes, ended, cost, hours, actions, losses, foresight, scaling, change }
+        let (starting_hours, waits) = (0.0, None);
+        Run {
+            queries: 100,
+            all,
+            classes,
+            lanes,
+            ended,
+            cost,
+            hours,
+            starting_hours,
+            waits,
+            actions,
+            losses,
+            foresight,
+            scaling,
+            change,
+        }
     }
 
     #[test]

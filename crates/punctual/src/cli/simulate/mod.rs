@@ -25,6 +25,7 @@ use clap::{ArgGroup, Args};
 use punctual_core::billing::Price;
 use punctual_core::class::Class;
 use punctual_core::cluster::Spec;
+use punctual_core::fleet::Tokens;
 use punctual_core::id::Units;
 use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
@@ -85,6 +86,12 @@ pub(super) struct Flags {
     /// How long a cluster takes to start: a duration, or from one to another, as in 45s..90s, of which scaling expects the middle. Without it 5 minutes, or what the configuration's scaling expects
     #[arg(long, value_name = "SPAN[..SPAN]")]
     start_takes: Option<StartTakes>,
+    /// How long a cluster that has nothing to do stays, under tabs and delayed_off; without it ten times as long as a start takes, or the configuration's
+    #[arg(long, value_name = "SPAN", value_parser = typed::some_time)]
+    standby: Option<Span>,
+    /// How many clusters there may be; without it 10, or the configuration's
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=64))]
+    most: Option<u32>,
     /// The share of starts that fail, from 0 to 1; those before the first query do not
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = typed::share)]
     start_fails: f64,
@@ -262,7 +269,10 @@ impl Ground {
         }
         if let Some(start_takes) = flags.start_takes {
             policy.scaling.start_takes = start_takes.middle();
+            policy.scaling.standby = start_takes.middle().times(10);
         }
+        policy.scaling.standby = flags.standby.unwrap_or(policy.scaling.standby);
+        policy.scaling.most = flags.most.unwrap_or(policy.scaling.most);
         if fleet.is_empty() && policy.scaling.offers.is_empty() {
             return Err(Stop::usage("there is no cluster at the start, and none that may be started"));
         }
@@ -360,6 +370,8 @@ impl Ground {
         policy.counting = rules.counting.unwrap_or(policy.counting);
         match rules.scaling.or(flags.scaling) {
             None if self.configured => {}
+            // To start and stop clusters is part of these.
+            None if rules.routing.tokens().is_some_and(Tokens::turns_off) => policy.scaling.mode = Mode::On,
             None | Some(Growth::Off) => policy.scaling.mode = Mode::Off,
             Some(Growth::By(trigger, selector)) => {
                 policy.scaling = Scaling { mode: Mode::On, trigger, selector, ..policy.scaling };

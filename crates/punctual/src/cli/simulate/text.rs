@@ -81,6 +81,14 @@ fn below(f: &mut fmt::Formatter<'_>, width: usize, of: &OfPolicy) -> fmt::Result
     if !not_finished.is_empty() {
         lines.push(format!("did not finish: {}", not_finished.join(", ")));
     }
+    if let (Some(wait), Some(share)) = (of.wait_s, of.waiting_share)
+        && share.mean > 0.0
+    {
+        lines.push(format!("{:.2} % waited for a cluster, all {:.3} s in the mean", 100.0 * share.mean, wait.mean));
+    }
+    if of.starting_hours.mean > 0.0 {
+        lines.push(format!("{:.2} hours were spent on starts, beside those in the table", of.starting_hours.mean));
+    }
     if of.failed_starts.mean > 0.0 {
         lines.push(format!("{:.1} starts failed", of.failed_starts.mean));
     }

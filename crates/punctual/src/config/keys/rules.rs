@@ -101,6 +101,12 @@ pub(in crate::config) static SCALING: Table = Table {
             Is("\"20m\""),
             "How long a cluster is idle before it is stopped.",
         ),
+        key(
+            "standby",
+            Duration { least: NOTHING, most: YEAR },
+            Said("ten times `start_takes`"),
+            "The same under `policy.routing = \"tabs\"` or `\"delayed_off\"`, where neither `idle` nor `lifetime` counts.",
+        ),
         key("lifetime", Duration { least: NOTHING, most: YEAR }, Is("\"20m\""), "How long a cluster lives at least."),
         key(
             "start_takes",
@@ -137,9 +143,23 @@ pub(in crate::config) static POLICY: Table = Table {
     keys: &[
         key(
             "routing",
-            Choice(&["round_robin", "least_outstanding", "p2c", "slo", "slo_stage"]),
+            Choice(&[
+                "round_robin",
+                "least_outstanding",
+                "p2c",
+                "jsq",
+                "random",
+                "tabs",
+                "jiq",
+                "delayed_off",
+                "slo",
+                "slo_stage",
+            ]),
             Is("\"least_outstanding\""),
-            "How a cluster is chosen: in turn; the fewest queries per unit of size; the less loaded of two drawn at random; the \
+            "How a cluster is chosen: in turn; the fewest queries per unit of size; the less loaded of two drawn at random; a \
+             random one of those with the fewest queries (`jsq`); any at random; for fleets of like clusters an idle one at random, \
+             else a busy one (`jiq`, `tabs`), else none until one is idle (`delayed_off`), where `tabs` and `delayed_off` also \
+             start and stop clusters, in the place of what `[scaling]` says of that (docs/fleet.md); the \
              fewest SLO violations, then the least cost, as a model predicts them (`slo`); or the same with what queries take \
              alone (`slo_stage`). The last two go by `least_outstanding` while there is no model.",
         ),
