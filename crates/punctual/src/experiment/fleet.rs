@@ -5,6 +5,7 @@
 //!   standby      λ × ν × N × 1/μ        Figure 4: what the standby time is good for
 //!   fluid        N, a load that waves   Figure 2: a path beside its limit, and how far apart they are
 //!   rivals       scheme                 what others do with the same tasks
+//!   aborted      N                      what comes of calling setups off, in the long run
 //! ```
 //!
 //! All runs of all rows are one list of jobs, so that all cores are busy to the end.
@@ -40,6 +41,7 @@ pub(crate) struct Found {
     pub(crate) standby: Vec<Row>,
     pub(crate) fluid: Vec<Course>,
     pub(crate) rivals: Vec<Row>,
+    pub(crate) aborted: Vec<Row>,
 }
 
 /// One setting, on average over its runs.
@@ -118,7 +120,8 @@ pub(crate) fn measure(
     stop: &AtomicBool,
     tell: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Option<Found>, Wrong> {
-    let parts = [convergence(effort.most), standby(effort.most), paths(effort.most), rivals(effort.most)];
+    let most = effort.most;
+    let parts = [convergence(most), standby(most), paths(most), rivals(most), aborted(most)];
     let settings: Vec<Setting> = parts.iter().flatten().cloned().collect();
     let Some(outcomes) = many(&settings, effort, stop, tell)? else { return Ok(None) };
     let mut pairs = settings.iter().zip(outcomes);
@@ -126,7 +129,8 @@ pub(crate) fn measure(
     let rows = |pairs: Vec<(&Setting, Vec<Outcome>)>| pairs.iter().map(|(s, o)| Row::of(s, o)).collect();
     let (convergence, standby) = (rows(part(0)), rows(part(1)));
     let fluid = part(2).iter().map(|(setting, outcomes)| Course::of(setting, outcomes)).collect();
-    Ok(Some(Found { convergence, standby, fluid, rivals: rows(part(3)) }))
+    let (rivals, aborted) = (rows(part(3)), rows(part(4)));
+    Ok(Some(Found { convergence, standby, fluid, rivals, aborted }))
 }
 
 /// Figure 3, over the time from 0 to 250 as in the paper, and once more after a warm-up.
@@ -183,6 +187,16 @@ fn rivals(most: u32) -> Vec<Setting> {
         settings.push(Setting { scheme: Scheme::DelayedOff, standby: never, ..setting });
     }
     settings
+}
+
+/// Setups that are called off, for as long as it takes until waits are what they stay: that grows with the servers, since
+/// what is turned off and on, on balance, is a server now and then, however many there are.
+fn aborted(most: u32) -> Vec<Setting> {
+    let of = |servers: u32| {
+        let (warmup, horizon) = (20.0 * f64::from(servers), 60.0 * f64::from(servers));
+        [true, false].map(|abort| Setting { abort, warmup, horizon, ..Setting::new(servers, 0.3) })
+    };
+    sizes(&[30, 100, 300, 1_000], most).flat_map(of).collect()
 }
 
 fn sizes(sizes: &[u32], most: u32) -> impl Iterator<Item = u32> {
@@ -278,8 +292,8 @@ mod tests {
         let stop = AtomicBool::new(false);
         let found = measure(effort, &stop, &|_, _| ()).expect("all can be run").expect("it is not stopped");
         assert_eq!(
-            (found.convergence.len(), found.standby.len(), found.fluid.len(), found.rivals.len()),
-            (8, 84, 1, 18)
+            (found.convergence.len(), found.standby.len(), found.fluid.len(), found.rivals.len(), found.aborted.len()),
+            (8, 84, 1, 18, 4)
         );
         let row = &found.convergence[1];
         assert_eq!((row.servers, row.lambda, row.warmup, row.runs), (10, 0.3, 0.0, 2));

@@ -51,6 +51,7 @@ impl fmt::Display for Found {
             ("More and more servers (Figure 3)", &self.convergence),
             ("The standby time (Figure 4)", &self.standby),
             ("Beside others", &self.rivals),
+            ("Setups aborted, in the long run", &self.aborted),
         ];
         for (title, rows) in parts {
             writeln!(f, "{title}\n{HEADING}")?;
