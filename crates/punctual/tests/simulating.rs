@@ -323,3 +323,23 @@ fn a_log_of_texts_is_classified_and_read_by_the_configuration() {
     let lane = |name: &str, priority, count| (name.to_owned(), Some(priority), count);
     assert_eq!(recorded_lanes(&dir.path().join("again")), [lane("default", 0, 3), lane("low", -5, 1)]);
 }
+
+#[test]
+fn a_fleet_of_like_clusters_follows_a_days_load_by_tokens_and_queries_hardly_wait() {
+    let dir = here();
+    let day = ["--workload", "day:600:1", "--clusters", "4,4,4,4,4,4,4,4", "--sizes", "4", "--most", "8", "--seeds", "1"];
+    let rest = ["--start-takes", "1m", "--slo", "2m", "--policy", "jiq", "--compare", "tabs,delayed_off,tabs+off"];
+    let found = json(dir.path(), &[&day[..], &rest].concat());
+    let mean = |policy: usize, key: &str| found["policies"][policy][key]["mean"].as_f64().expect("a number");
+    let paid = |policy| mean(policy, "cluster_hours") + mean(policy, "starting_hours");
+    let latency = |policy: usize| found["policies"][policy]["latency_s"]["p90"]["mean"].as_f64().expect("a number");
+    // Always on: eight clusters for as long as it lasts.
+    assert!((180.0..200.0).contains(&paid(0)), "{}", paid(0));
+    for tokens in [1, 2] {
+        assert!(paid(tokens) < 0.6 * paid(0), "{} of {}", paid(tokens), paid(0));
+        assert!(mean(tokens, "starts") > 5.0 && mean(tokens, "starts") <= mean(tokens, "stops"));
+        assert!(latency(tokens) < 1.15 * latency(0), "{} instead of {}", latency(tokens), latency(0));
+        assert_eq!(found["policies"][tokens]["ended"]["finished"], 600.0);
+    }
+    assert_eq!((mean(1, "waiting_share"), mean(3, "starts"), paid(3)), (0.0, 0.0, paid(0)));
+}
