@@ -327,7 +327,8 @@ fn a_log_of_texts_is_classified_and_read_by_the_configuration() {
 #[test]
 fn a_fleet_of_like_clusters_follows_a_days_load_by_tokens_and_queries_hardly_wait() {
     let dir = here();
-    let day = ["--workload", "day:600:1", "--clusters", "4,4,4,4,4,4,4,4", "--sizes", "4", "--most", "8", "--seeds", "1"];
+    let day =
+        ["--workload", "day:600:1", "--clusters", "4,4,4,4,4,4,4,4", "--sizes", "4", "--most", "8", "--seeds", "1"];
     let rest = ["--start-takes", "1m", "--slo", "2m", "--policy", "jiq", "--compare", "tabs,delayed_off,tabs+off"];
     let found = json(dir.path(), &[&day[..], &rest].concat());
     let mean = |policy: usize, key: &str| found["policies"][policy][key]["mean"].as_f64().expect("a number");

@@ -17,7 +17,7 @@ fn everything_that_must_hold_holds_in_thousands_of_random_scenarios() {
 }
 
 /// Every kind of event, command, reason and end.
-const KINDS: [&str; 69] = [
+const KINDS: [&str; 70] = [
     "Abandon: ClusterLost",
     "Abandon: DrainEnded",
     "Abandon: WillNotStop",
@@ -81,6 +81,7 @@ const KINDS: [&str; 69] = [
     "scaling: start another",
     "scaling: start from nothing",
     "scaling: start the best",
+    "scaling: start, none idle",
     "scaling: stop, idle",
     "scaling: stop, could not start",
     "scaling: stop, replaced",

@@ -50,6 +50,7 @@ fn scaled_name(scaled: &Scaled) -> &'static str {
         (Act::Study(_), _) => "scaling: study",
         (Act::Start(_, Some(_)), Because::NoCluster) => "scaling: start from nothing",
         (Act::Start(_, Some(_)), Because::Best) => "scaling: start the best",
+        (Act::Start(_, Some(_)), Because::NoneIdle) => "scaling: start, none idle",
         (Act::Start(_, Some(_)), _) => "scaling: start another",
         (Act::Start(_, None), _) => "scaling: would start",
         (Act::Stop(_), _) if scaled.mode != Mode::On => "scaling: would stop",

@@ -16,6 +16,7 @@ use punctual_core::event::{Abandoned, Command, Event};
 use punctual_core::id::{ClassId, ClusterId, Generation, QueryId, SessionId};
 use punctual_core::policy::Policy;
 use punctual_core::query::Query;
+use punctual_core::route::Routing;
 use punctual_core::scale::Scaled;
 use punctual_core::time::Time;
 
@@ -203,9 +204,12 @@ impl Watch {
 
     /// No query waits while one more may run of what it is, and a cluster that has not turned it away surely has room.
     fn nobody_waits_in_vain(&self) -> Result<(), String> {
+        // There, all wait for idle clusters.
+        let only_idle = self.rules.policy.routes_by() == Routing::DelayedOff;
         for (id, known) in self.clusters.iter().filter(|(_, known)| known.life == Life::Up && !known.draining) {
             for seat in [Seat::Slot, Seat::Control] {
-                if self.taken(*id, seat) < self.limit(known, seat).0 {
+                let most = if only_idle && seat == Seat::Slot { 1 } else { u32::MAX };
+                if self.taken(*id, seat) < self.limit(known, seat).0.min(most) {
                     let query = match seat {
                         Seat::Slot => self.waits_in_vain(*id, known),
                         Seat::Control => self.next_control(*id, known.generation),
