@@ -187,7 +187,7 @@ fn wrong_types_are_refused_with_the_right_one() {
         expect_test::expect![[r#"
             punctual.toml:2:19: history: it is not a table; write [history]
             punctual.toml:3:19: gateway: it is written as a list; write [gateway]
-            punctual.toml:5:19: policy.routing: it is a bare number; write one of "round_robin", "least_outstanding", "p2c", "slo", "slo_stage"
+            punctual.toml:5:19: policy.routing: it is a bare number; write one of "round_robin", "least_outstanding", "p2c", "jsq", "random", "tabs", "jiq", "delayed_off", "slo", "slo_stage"
             punctual.toml:6:23: policy.max_waiting: it is a text; write a whole number from 0 to 1000000
             punctual.toml:7:22: policy.wait_limit: it is a bare number; write a number and its unit (us, ms, s, m, h, d), as in "30s"
             punctual.toml:8:28: policy.violation_target: it is a text; write a number from 0 to 1
