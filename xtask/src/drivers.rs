@@ -16,6 +16,7 @@ mod outcomes;
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -223,15 +224,26 @@ impl Side<'_> {
                 verifiers.push_str(&self.verifier(user, password)?);
             }
             write(&self.dir.join("users"), &verifiers)?;
-            write(&self.dir.join("credentials"), &lines)?;
+            self.secret("credentials", &lines)?;
             gateway.push_str("auth = \"scram\"\nusers_file = \"users\"\nfailed_logins = 0\n");
             cluster.push_str("credentials_file = \"credentials\"\n");
         }
         if let Some((certificate, key)) = tls {
+            // That of the database is not the gateway's to read.
+            let key = fs::read_to_string(key).map_err(|error| format!("reading {}: {error}", key.display()))?;
+            let key = self.secret("gateway.key", &key)?;
             let (certificate, key) = (certificate.display(), key.display());
             let _ = write!(gateway, "[tls]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\n");
         }
         write(&self.dir.join("punctual.toml"), &(gateway + &cluster))
+    }
+
+    /// Writes a file that nobody else reads, as the gateway wants it.
+    fn secret(&self, name: &str, text: &str) -> Result<PathBuf, String> {
+        let file = write(&self.dir.join(name), text)?;
+        let modes = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(&file, modes).map_err(|error| format!("chmod 600 {}: {error}", file.display()))?;
+        Ok(file)
     }
 
     /// The line that lets a user in.
