@@ -4,7 +4,7 @@
 //! spreads a [`Mix`] of queries over the instants of a [`Pattern`]. Nothing is drawn before it is asked for.
 //!
 //! For a simulated warehouse there are the queries of TPC-DS: [`Templates`] spreads a weighted choice of them over a
-//! pattern, [`trace()`] takes them from a list, and a [`Day`] from counts by hour. What was recorded elsewhere comes again as
+//! pattern, [`trace()`] takes them from a list, a [`Day`] from counts by hour, and [`Weeks`] are days that are alike and never the same. What was recorded elsewhere comes again as
 //! [`Recorded`] queries, which say what they take on each size.
 
 mod day;
@@ -12,6 +12,7 @@ mod instants;
 mod mix;
 mod recorded;
 mod templates;
+mod weeks;
 
 use std::sync::Arc;
 
@@ -26,11 +27,12 @@ use punctual_core::time::{Span, Time};
 use crate::world::sharing::Work;
 use crate::world::warehouse::Template;
 
-pub use day::Day;
+pub use day::{Day, Unread};
 pub use instants::{Batched, Instants, Pattern, Phase, Spread};
 pub use mix::{Mix, Share, Size};
 pub use recorded::{Recorded, Remembered, again};
 pub use templates::{Asked, Templates, trace};
+pub use weeks::Weeks;
 
 /// A client sends a query, and the rest of its transaction if that opens one.
 #[derive(Clone, Debug, PartialEq)]
