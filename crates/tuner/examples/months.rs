@@ -18,11 +18,12 @@ fn main() {
         let reservoir = simulated::weeks(&Weeks::of(seed), first, 7 * weeks, Limits::default());
         found.push(backtest(&reservoir, &forecasters, &Asked::default()).forecasters);
     }
-    println!("forecaster        hourly within   bias  daily   peak  pbias  bhour    cv (came)    mix   better: hourly peak bhour");
+    println!(
+        "forecaster        hourly within   bias  daily   peak  pbias  bhour    cv (came)    mix   better: hourly peak bhour"
+    );
     for place in 0..forecasters.len() + 1 {
-        let mean = |of: &dyn Fn(&Worth) -> f64| {
-            found.iter().map(|seed| of(&seed[place])).sum::<f64>() / found.len() as f64
-        };
+        let mean =
+            |of: &dyn Fn(&Worth) -> f64| found.iter().map(|seed| of(&seed[place])).sum::<f64>() / found.len() as f64;
         let better = |of: &dyn Fn(&Worth) -> f64| found.iter().filter(|seed| of(&seed[place]) < of(&seed[0])).count();
         println!(
             "{:<16} {:>7.3} {:>6.3} {:>6.3} {:>6.3} {:>6.3} {:>6.3} {:>6.3} {:>5.2} {:>5.2} {:>6.3}   {} {} {} of {}",

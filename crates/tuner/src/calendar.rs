@@ -94,10 +94,11 @@ impl Zone {
 
     /// The date that it is there; the last one that there is for what lies beyond.
     pub fn date_of(self, at: Time) -> Date {
+        let at = Time::ZERO + Span::from_secs(seconds(at) as u64);
         let day = self.day(Date::of_local(self.local(seconds(at))));
         match day.hours.last() {
             // The clock has gone back over midnight, and shows the day before again.
-            Some(last) if at >= last.starts + last.length => Date(day.date.0 + 1),
+            Some(last) if at >= last.starts + last.length => day.date.plus(1),
             _ => day.date,
         }
     }
@@ -214,8 +215,7 @@ impl fmt::Display for Date {
 
 impl Weekday {
     /// All of them, from Monday.
-    pub const ALL: [Weekday; 7] =
-        [Weekday(0), Weekday(1), Weekday(2), Weekday(3), Weekday(4), Weekday(5), Weekday(6)];
+    pub const ALL: [Weekday; 7] = [Weekday(0), Weekday(1), Weekday(2), Weekday(3), Weekday(4), Weekday(5), Weekday(6)];
 
     /// Its place in the week, from Monday, which is 0.
     pub fn index(self) -> usize {

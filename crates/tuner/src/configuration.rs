@@ -114,8 +114,7 @@ pub enum Aggregate {
 impl Aggregate {
     /// What all of them come to. No workload: nothing late, at no cost.
     pub fn of(self, workloads: impl Iterator<Item = Performance>) -> Performance {
-        let (mut rates, mut costs): (Vec<f64>, Vec<f64>) =
-            workloads.map(|one| (one.violation_rate, one.cost)).unzip();
+        let (mut rates, mut costs): (Vec<f64>, Vec<f64>) = workloads.map(|one| (one.violation_rate, one.cost)).unzip();
         let take = |values: &mut Vec<f64>| match self {
             Aggregate::Mean => values.iter().sum::<f64>() / values.len().max(1) as f64,
             Aggregate::P95 => {

@@ -178,7 +178,7 @@ mod tests {
             vec![lived(105, 170, true), lived(106, 170, true), lived(107, 170, false)],
         ];
         assert_eq!(found(&logs, &congestion(0.6, 3, 30, 10)), [100]);
-        assert_eq!(found(&logs, &congestion(0.6, 2, 30, 10)), [75]);
+        assert_eq!(found(&logs, &congestion(0.6, 2, 30, 10)), [75, 90]);
         assert_eq!(found(&logs, &congestion(0.6, 4, 30, 10)), [0; 0]);
     }
 

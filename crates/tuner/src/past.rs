@@ -76,8 +76,7 @@ impl Known<'_> {
 impl<'r> Past<'r> {
     /// What the reservoir has of the days before `until`, without those that are left out.
     pub fn of(reservoir: &'r Reservoir, until: Date, left_out: &BTreeSet<Date>) -> Past<'r> {
-        let mut past =
-            Past { reservoir, until, known: BTreeMap::new(), gaps: Vec::new(), shapes: BTreeMap::new() };
+        let mut past = Past { reservoir, until, known: BTreeMap::new(), gaps: Vec::new(), shapes: BTreeMap::new() };
         let Some((first, last)) = reservoir.dates() else { return past };
         let days = (0..=last.since(first)).map(|number| first.plus(number)).take_while(|date| *date < until);
         for date in days {
@@ -187,7 +186,8 @@ impl<'r> Past<'r> {
     fn usual(&self, stretch: &[(Date, u8)]) -> f64 {
         let in_it: BTreeSet<_> = stretch.iter().collect();
         let median = |(date, hour): &(Date, u8)| {
-            let others = self.like(date.weekday(), *hour).filter(|known| !in_it.contains(&(known.date, known.hour.hour)));
+            let others =
+                self.like(date.weekday(), *hour).filter(|known| !in_it.contains(&(known.date, known.hour.hour)));
             let mut counts: Vec<u64> = others.map(|known| known.count).collect();
             counts.sort_unstable();
             // The lower one of two: silence in half of the weeks is usual.
@@ -268,7 +268,10 @@ mod tests {
         let reservoir = weeks(3, |date, hour| date == "2026-11-11" && hour > 9);
         let past = Past::of(&reservoir, date("2026-11-23"), &BTreeSet::new());
         let [gap] = past.gaps() else { panic!("{:?}", past.gaps()) };
-        assert_eq!((past.at(date("2026-11-11"), 9).map(|known| known.count), past.at(date("2026-11-11"), 12)), (Some(20), None));
+        assert_eq!(
+            (past.at(date("2026-11-11"), 9).map(|known| known.count), past.at(date("2026-11-11"), 12)),
+            (Some(20), None)
+        );
         assert_eq!(gap.length, Span::from_secs(14 * 3_600));
         assert_eq!(past.at(date("2026-11-14"), 12).map(|known| known.count), Some(0));
         assert_eq!(past.days(), (20, 21));
@@ -284,7 +287,8 @@ mod tests {
 
     #[test]
     fn hours_before_the_first_query_and_after_the_last_are_not_known() {
-        let reservoir = weeks(1, |date, hour| (date == "2026-11-02" && hour < 10) || (date == "2026-11-08" && hour == 23));
+        let reservoir =
+            weeks(1, |date, hour| (date == "2026-11-02" && hour < 10) || (date == "2026-11-08" && hour == 23));
         let past = Past::of(&reservoir, date("2026-11-30"), &BTreeSet::new());
         let known: Vec<_> = past.hours().map(|known| (known.date, known.hour.hour)).collect();
         assert_eq!((known.first(), known.last()), (Some(&(date("2026-11-02"), 10)), Some(&(date("2026-11-07"), 23))));

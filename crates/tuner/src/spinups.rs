@@ -128,8 +128,11 @@ pub enum Enough {
 pub fn schedule(initial: &[Configuration], search: &Search, simulator: &mut dyn Simulate) -> Option<Schedule> {
     let mut simulated = initial.len();
     let outcomes = simulator.simulate(initial, Split::Train)?;
-    let mut grown: Vec<Growing> =
-        initial.iter().zip(outcomes).map(|(configuration, outcomes)| Growing::new(configuration, outcomes, search)).collect();
+    let mut grown: Vec<Growing> = initial
+        .iter()
+        .zip(outcomes)
+        .map(|(configuration, outcomes)| Growing::new(configuration, outcomes, search))
+        .collect();
     for _ in 0..search.rounds {
         grown.iter_mut().for_each(|growing| growing.look(search));
         while grown.iter().any(Growing::is_trying) {
@@ -147,7 +150,8 @@ pub fn schedule(initial: &[Configuration], search: &Search, simulator: &mut dyn 
 
 /// Tries every size at the moment of each configuration that is trying one; how many were simulated.
 fn wave(grown: &mut [Growing], search: &Search, simulator: &mut dyn Simulate) -> Option<usize> {
-    let trials: Vec<Configuration> = grown.iter().flat_map(|growing| growing.trials(search)).map(|(_, with)| with).collect();
+    let trials: Vec<Configuration> =
+        grown.iter().flat_map(|growing| growing.trials(search)).map(|(_, with)| with).collect();
     let mut outcomes = simulator.simulate(&trials, Split::Train)?.into_iter();
     for growing in grown.iter_mut().filter(|growing| growing.is_trying()) {
         let tried: Vec<_> = growing.trials(search).into_iter().zip(outcomes.by_ref()).collect();
@@ -275,8 +279,9 @@ mod tests {
                 configuration.spinups.iter().any(in_time) || configuration.fleet.iter().any(|units| units.0 >= 64)
             };
             let at = |second: u64| Time::ZERO + Span::from_secs(second);
-            let mut log: Vec<Lived> =
-                (0..60).map(|minute| Lived { arrived: at(60 * minute), ended: at(60 * minute + 50), late: false }).collect();
+            let mut log: Vec<Lived> = (0..60)
+                .map(|minute| Lived { arrived: at(60 * minute), ended: at(60 * minute + 50), late: false })
+                .collect();
             let late = self.at.iter().filter(|burst| !helped(burst));
             log.extend(late.map(|(second, _)| Lived { arrived: at(*second), ended: at(second + 40), late: true }));
             let violation_rate = log.iter().filter(|lived| lived.late).count() as f64 / log.len() as f64;

@@ -45,7 +45,10 @@ impl fmt::Display for Unread {
         match self {
             Unread::Heading => write!(f, "the first line must be {HEADING}"),
             Unread::Line(line) => {
-                write!(f, "line {line} has not a date, an hour below 24, a template from 1 to 99 and a count below a million")
+                write!(
+                    f,
+                    "line {line} has not a date, an hour below 24, a template from 1 to 99 and a count below a million"
+                )
             }
             Unread::Dates(first, other) => write!(f, "it is of one day, and has {first} and {other}"),
             Unread::Empty => f.write_str("it has no query"),

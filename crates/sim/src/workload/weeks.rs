@@ -50,11 +50,8 @@ impl Weeks {
 /// Dashboards, loads, questions: how much of an ordinary working day they are.
 const KINDS: [f64; 3] = [0.55, 0.2, 0.25];
 /// How busy each kind is from Monday to Sunday.
-const DAYS: [[f64; 7]; 3] = [
-    [1.1, 1.0, 1.0, 1.0, 0.9, 0.12, 0.1],
-    [1.0, 1.0, 1.0, 1.0, 1.0, 0.8, 0.8],
-    [1.2, 1.1, 1.0, 0.9, 0.7, 0.15, 0.2],
-];
+const DAYS: [[f64; 7]; 3] =
+    [[1.1, 1.0, 1.0, 1.0, 0.9, 0.12, 0.1], [1.0, 1.0, 1.0, 1.0, 1.0, 0.8, 0.8], [1.2, 1.1, 1.0, 0.9, 0.7, 0.15, 0.2]];
 /// How busy each is from midnight on; any scale.
 const HOURS: [[f64; 24]; 3] = [
     [1., 1., 1., 1., 1., 1., 3., 8., 18., 22., 20., 16., 10., 14., 18., 17., 13., 8., 4., 2., 1., 1., 1., 1.],
@@ -160,8 +157,11 @@ impl Weeks {
 
     fn incident(&self, rng: &mut Rng) -> Option<Incident> {
         let (happens, storm, hour, length) = (rng.unit(), rng.chance(0.7), 6 + rng.index(12), 3 + rng.index(4));
-        (happens < self.incidents / 7.0)
-            .then_some(if storm { Incident::Storm(hour) } else { Incident::Outage(hour, length) })
+        (happens < self.incidents / 7.0).then_some(if storm {
+            Incident::Storm(hour)
+        } else {
+            Incident::Outage(hour, length)
+        })
     }
 }
 
@@ -206,7 +206,8 @@ mod tests {
     #[test]
     fn working_days_are_busy_weekends_are_not_and_load_grows() {
         let weeks = Weeks { growth: 0.05, incidents: 0.0, ..Weeks::of(3) };
-        let (first, second) = (mean(&weeks, (0..40).filter(|day| day % 7 < 5)), mean(&weeks, (0..40).filter(|day| day % 7 > 4)));
+        let (first, second) =
+            (mean(&weeks, (0..40).filter(|day| day % 7 < 5)), mean(&weeks, (0..40).filter(|day| day % 7 > 4)));
         assert!((1_250.0..2_000.0).contains(&first) && second < first / 2.5, "{first} and {second}");
         let later = mean(&weeks, (70..110).filter(|day| day % 7 < 5));
         // Ten weeks at 5 % are 63 %; a day's count deviates by some 10 %.

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Compared are queries by hour, the busiest five minutes and the busiest hour (what capacity is needed for), the variation of gaps
-//! within hours, and the mix of shapes. A forecast of a count is the mean of its workloads. The baseline is the same day of the week
+//! within hours, and the mix of shapes. A forecast of a count is the mean of its workloads, and that of a peak their
+//! median. The baseline is the same day of the week
 //! before ([`SeasonalNaive`]): what is not better than that is not worth its name. All forecasters see the same days, and
 //! nothing of the day itself or of later ones.
 
@@ -166,9 +167,7 @@ fn days(reservoir: &Reservoir, asked: &Asked) -> (Vec<Came>, bool) {
     let Some((first, last)) = reservoir.dates() else { return (Vec::new(), true) };
     let all = Past::of(reservoir, last.plus(1), &asked.left_out);
     let mut whole: Vec<Day> = (1..=last.since(first)).map(|number| reservoir.zone().day(first.plus(number))).collect();
-    whole.retain(|day| {
-        !day.hours.is_empty() && day.hours.iter().all(|hour| all.at(day.date, hour.hour).is_some())
-    });
+    whole.retain(|day| !day.hours.is_empty() && day.hours.iter().all(|hour| all.at(day.date, hour.hour).is_some()));
     let after = |days: i32| -> Vec<Day> {
         let days = whole.iter().filter(|day| day.date.since(first) >= days);
         let mut days: Vec<Day> = days.rev().take(asked.days).cloned().collect();
@@ -207,6 +206,11 @@ impl Came {
 impl DayWorth {
     fn of(came: &Came, drawn: &[Measured]) -> DayWorth {
         let mean = |of: &dyn Fn(&Measured) -> f64| drawn.iter().map(of).sum::<f64>() / drawn.len().max(1) as f64;
+        let median = |of: &dyn Fn(&Measured) -> f64| {
+            let mut values: Vec<f64> = drawn.iter().map(of).collect();
+            values.sort_by(f64::total_cmp);
+            math::nearest_ranks(&values, [0.5]).map_or(0.0, |[value]| value)
+        };
         let busiest_hour = |day: &Measured| f64::from(day.hours.iter().copied().max().unwrap_or(0));
         let actual = &came.measured;
         let (mut off, mut within) = (0.0, 0);
@@ -223,10 +227,10 @@ impl DayWorth {
             day: came.day.date,
             queries: [mean(&|day| f64::from(day.queries)), f64::from(actual.queries)],
             busiest_five_minutes: [
-                mean(&|day| f64::from(day.busiest_five_minutes)),
+                median(&|day| f64::from(day.busiest_five_minutes)),
                 f64::from(actual.busiest_five_minutes),
             ],
-            busiest_hour: [mean(&busiest_hour), busiest_hour(actual)],
+            busiest_hour: [median(&busiest_hour), busiest_hour(actual)],
             off,
             within: [within, actual.hours.len() as u32],
             gap_cv: cv.zip(actual.gap_cv).map(|(forecast, came)| [forecast, came]),

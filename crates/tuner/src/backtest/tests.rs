@@ -1,1 +1,106 @@
 //! Tests of backtests.
+
+use punctual_core::time::Time;
+use punctual_sim::workload::Weeks;
+
+use super::*;
+use crate::calendar::Zone;
+use crate::forecast::{Levelled, Weekly};
+use crate::reservoir::Limits;
+use crate::simulated;
+
+fn date(text: &str) -> Date {
+    Date::parse(text).expect("a date")
+}
+
+fn generated(seed: u64, days: u32) -> Reservoir {
+    simulated::weeks(&Weeks::of(seed), date("2026-09-07"), days, Limits::default())
+}
+
+#[test]
+fn generated_months_are_forecast_better_than_by_last_week() {
+    // Weekly pattern, drift, incidents, new fingerprints: eight weeks, of which the last four are forecast.
+    for seed in [1, 2, 3] {
+        let found = backtest(&generated(seed, 56), &[&Weekly::default(), &Levelled], &Asked::default());
+        assert!(found.days.len() >= 24 && !found.short);
+        let [_, weekly, levelled] = &found.forecasters[..] else { panic!("three") };
+        for worth in [weekly, levelled] {
+            let Against { hourly_error, peak_error, busiest_hour_error, mix_error } = worth.against_baseline;
+            let all = [hourly_error, peak_error, busiest_hour_error, mix_error];
+            assert!(all.iter().all(|error| error.is_some_and(|error| error < 0.0)), "{seed}, {}: {all:?}", worth.forecaster);
+            let cv = worth.gap_cv.expect("enough queries");
+            assert!((cv[0] / cv[1] - 1.0).abs() < 0.2, "{seed}: {cv:?}");
+        }
+        assert!(levelled.hourly_error < weekly.hourly_error, "{seed}");
+    }
+}
+
+#[test]
+fn a_backtest_is_a_function_of_the_reservoir_and_the_seed() {
+    let reservoir = generated(4, 21);
+    let asked = Asked { days: 3, ..Asked::default() };
+    let found = backtest(&reservoir, &[&Weekly::default()], &asked);
+    assert_eq!(found, backtest(&reservoir, &[&Weekly::default()], &asked));
+    assert_eq!(found.days, ["2026-09-25", "2026-09-26", "2026-09-27"].map(date));
+    let other = backtest(&reservoir, &[&Weekly::default()], &Asked { seed: 1, ..asked });
+    assert_eq!(
+        (&found.days, &found.forecasters[0]),
+        (&other.days, &other.forecasters[0]),
+        "the baseline has no chance"
+    );
+    assert_ne!(found.forecasters[1], other.forecasters[1]);
+    let json = serde_json::to_value(&found).expect("JSON");
+    assert_eq!(json["forecasters"][0]["forecaster"], "seasonal_naive");
+    assert_eq!(json["forecasters"][1]["by_day"][2]["day"], "2026-09-27");
+    assert!(json["forecasters"][1]["against_baseline"]["peak_error"].is_f64());
+}
+
+#[test]
+fn nothing_of_the_day_itself_or_later_is_seen() {
+    let asked = Asked { days: 30, ..Asked::default() };
+    let short = backtest(&generated(5, 20), &[&Levelled], &asked);
+    let long = backtest(&generated(5, 26), &[&Levelled], &asked);
+    // What is taken for a gap may change with what came later; days that both forecast are forecast alike.
+    let of = |found: &Backtest, day: Date| {
+        found.forecasters[1].by_day.iter().find(|worth| worth.day == day).map(|worth| worth.queries[0])
+    };
+    let both: Vec<Date> = short.days.iter().copied().filter(|day| long.days.contains(day)).collect();
+    assert!(both.len() >= 10 && both.iter().all(|day| of(&short, *day) == of(&long, *day)));
+}
+
+#[test]
+fn short_histories_are_tested_as_far_as_they_go_and_it_is_said() {
+    let days = |days| {
+        let found = backtest(&generated(6, days), &[&Weekly::default()], &Asked::default());
+        (found.days.len(), found.short, found.forecasters.len())
+    };
+    assert_eq!(days(0), (0, true, 2));
+    assert_eq!(days(1), (0, true, 2));
+    assert_eq!(days(4), (3, true, 2));
+    // The ninth day ends with an hour in whose second half nothing came.
+    assert_eq!(days(9), (1, false, 2));
+    let none = backtest(&Reservoir::new(Zone::UTC, Limits::default(), 1), &[], &Asked::default());
+    assert_eq!((none.days, none.forecasters[0].hourly_error, none.forecasters[0].bias), (Vec::new(), 0.0, 0.0));
+}
+
+#[test]
+fn last_week_again_is_forecast_without_an_error_by_the_baseline() {
+    let mut reservoir = Reservoir::new(Zone::UTC, Limits::default(), 1);
+    let mut adding = reservoir.adding("h", Time::MAX);
+    for number in 0..21 {
+        let starts = Zone::UTC.day(date("2026-09-07").plus(number)).starts().expect("hours");
+        let asked =
+            |template| punctual_sim::workload::Asked { template, class: punctual_core::id::ClassId(0), slo: None };
+        let day = Weeks::of(7).day(number as u32 % 7, asked);
+        let table = punctual_sim::world::warehouse::Table::shipped();
+        for arrival in punctual_sim::workload::trace(day, table) {
+            adding.take(simulated::seen(&arrival, starts, None));
+        }
+    }
+    adding.done();
+    let found = backtest(&reservoir, &[], &Asked { days: 7, ..Asked::default() });
+    let baseline = &found.forecasters[0];
+    let errors = [baseline.hourly_error, baseline.peak_error, baseline.busiest_hour_error, baseline.mix_error];
+    assert!(errors.iter().all(|error| error.abs() < 1e-9), "{errors:?}");
+    assert_eq!((baseline.hourly_within, found.new_shapes, baseline.against_baseline.mix_error), (1.0, 0.0, None));
+}

@@ -139,7 +139,9 @@ impl<'p> Profile<'p> {
         let points: Vec<(f64, f64, f64)> = weeks
             .iter()
             .filter(|(_, (came, expected))| *came > 0.0 && *expected > 0.0)
-            .map(|(week, (came, expected))| (f64::from(*week), math::ln(came / expected), math::pow(DECAY, f64::from(*week))))
+            .map(|(week, (came, expected))| {
+                (f64::from(*week), math::ln(came / expected), math::pow(DECAY, f64::from(*week)))
+            })
             .collect();
         let weight: f64 = points.iter().map(|point| point.2).sum();
         if points.len() < 2 || weight <= 0.0 {
@@ -177,9 +179,8 @@ impl<'p> Profile<'p> {
     /// Bursts of this hour on days of the kind, twice as likely of the same day of the week; else gaps of all hours.
     fn spacing(&self, like: Weekday, hour: u8) -> Spacing<'p> {
         let of_the_kind = |aged: &&Aged<'_>| aged.known.date.weekday().is_weekend() == like.is_weekend();
-        let weigh = |aged: &Aged<'p>| {
-            (aged.known, aged.weight() * if aged.known.date.weekday() == like { 2.0 } else { 1.0 })
-        };
+        let weigh =
+            |aged: &Aged<'p>| (aged.known, aged.weight() * if aged.known.date.weekday() == like { 2.0 } else { 1.0 });
         let came = self.hours.iter().filter(|aged| !aged.known.kept.is_empty());
         let bursts: Vec<_> = came.filter(|aged| aged.known.hour.hour == hour).filter(of_the_kind).map(weigh).collect();
         if bursts.is_empty() {
@@ -271,8 +272,11 @@ pub(super) fn unusual(past: &Past<'_>) -> Vec<(Date, f64)> {
         *hours += known.hour.hours();
     }
     // Days of which half is known.
-    let rates: Vec<(Date, f64)> =
-        totals.into_iter().filter(|(_, (_, hours))| *hours >= 12.0).map(|(date, (came, hours))| (date, came / hours)).collect();
+    let rates: Vec<(Date, f64)> = totals
+        .into_iter()
+        .filter(|(_, (_, hours))| *hours >= 12.0)
+        .map(|(date, (came, hours))| (date, came / hours))
+        .collect();
     let median = |mut of: Vec<f64>| {
         of.sort_by(f64::total_cmp);
         of.get(of.len().saturating_sub(1) / 2).copied()

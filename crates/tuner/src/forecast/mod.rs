@@ -186,8 +186,7 @@ fn draw(plans: &[HourPlan<'_>], day: &Day, (seed, split): (u64, u64), number: us
 impl Basis {
     fn of(past: &Past<'_>, like: Weekday) -> Basis {
         let (whole_days, days) = past.days();
-        let such: BTreeSet<Date> =
-            past.hours().map(|known| known.date).filter(|date| date.weekday() == like).collect();
+        let such: BTreeSet<Date> = past.hours().map(|known| known.date).filter(|date| date.weekday() == like).collect();
         let queries = past.hours().map(|known| known.count).sum();
         Basis { whole_days, days, such_days: such.len() as u32, queries }
     }

@@ -164,16 +164,30 @@ impl fmt::Display for Unknown {
                 write!(f, "history ends {days} whole day{s} before it")
             }
             Unknown::Gap { date, hours } => {
-                write!(f, "from {date} on nothing was recorded for {hours:.0} hours, though something must have come: not learnt from")
+                write!(
+                    f,
+                    "from {date} on nothing was recorded for {hours:.0} hours, though something must have come: not learnt from"
+                )
             }
             Unknown::Unusual { date, times } => {
-                write!(f, "{date} had {times:.2} times what such days have; --leave-out {date} if that will not come again")
+                write!(
+                    f,
+                    "{date} had {times:.2} times what such days have; --leave-out {date} if that will not come again"
+                )
             }
             Unknown::NewShapes { share } => {
-                write!(f, "{:.1} % of the last week's queries were of shapes that had never come before; such will come again, and are not in it", 100.0 * share)
+                write!(
+                    f,
+                    "{:.1} % of the last week's queries were of shapes that had never come before; such will come again, and are not in it",
+                    100.0 * share
+                )
             }
             Unknown::Unnamed { share } => {
-                write!(f, "{:.1} % of the queries are of more shapes than are kept; they go by the names of others", 100.0 * share)
+                write!(
+                    f,
+                    "{:.1} % of the queries are of more shapes than are kept; they go by the names of others",
+                    100.0 * share
+                )
             }
             Unknown::Sampled { hours } => {
                 write!(f, "of {hours} hours only a sample is kept: their bursts look smoother than they were")

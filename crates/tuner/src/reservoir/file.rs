@@ -45,7 +45,10 @@ impl fmt::Display for Unreadable {
         match self {
             Unreadable::Foreign => f.write_str("it is not a reservoir"),
             Unreadable::Version(found) => {
-                write!(f, "it has format version {found}; this build reads version {VERSION}; make it again from history")
+                write!(
+                    f,
+                    "it has format version {found}; this build reads version {VERSION}; make it again from history"
+                )
             }
             Unreadable::Damaged(why) => write!(f, "it is damaged: {why}; make it again from history"),
             Unreadable::Zone(name) => write!(f, "it goes by the zone {name:?}, which this build does not know"),
@@ -128,8 +131,7 @@ fn payload(bytes: &[u8]) -> Result<&[u8], Unreadable> {
     if version != VERSION {
         return Err(Unreadable::Version(version));
     }
-    let length =
-        u64::from_le_bytes([head[12], head[13], head[14], head[15], head[16], head[17], head[18], head[19]]);
+    let length = u64::from_le_bytes([head[12], head[13], head[14], head[15], head[16], head[17], head[18], head[19]]);
     let payload = &bytes[HEAD..];
     if payload.len() as u64 != length {
         return Err(Unreadable::Damaged("it is shorter or longer than it says"));

@@ -12,7 +12,15 @@ fn start(date: &str) -> Time {
 
 fn seen(at: Time, shape: u64) -> Seen {
     let features = vec![shape as f32];
-    Seen { at, ended: at + Span::from_secs(5), fingerprint: Fingerprint(shape), class: None, slo: None, text: None, features }
+    Seen {
+        at,
+        ended: at + Span::from_secs(5),
+        fingerprint: Fingerprint(shape),
+        class: None,
+        slo: None,
+        text: None,
+        features,
+    }
 }
 
 /// A query a minute from that time on, of shapes in turn.
@@ -57,26 +65,28 @@ fn what_is_read_again_is_not_counted_again_and_what_is_new_is() {
 }
 
 #[test]
-fn an_hour_keeps_a_uniform_sample_that_does_not_depend_on_how_it_was_read() {
+fn an_hour_keeps_a_uniform_sample_however_it_was_read() {
     let limits = Limits { queries: 200, ..Limits::default() };
     let from = start("2026-11-02");
     let rows: Vec<Seen> = (0..4_000).map(|number| seen(from + Span::from_millis(900 * number), number / 1_000)).collect();
-    let mut at_once = Reservoir::new(Zone::UTC, limits, 1);
-    add(&mut at_once, "h", &rows);
-    let mut twice = Reservoir::new(Zone::UTC, limits, 1);
-    add(&mut twice, "h", &rows[..1_500]);
-    add(&mut twice, "h", &rows);
-    assert_eq!(at_once, twice);
-    let bin = at_once.bins.values().next().expect("an hour");
-    assert_eq!((bin.count, bin.kept.len()), (4_000, 200));
-    for quarter in 0..4 {
-        let kept = bin.kept.iter().filter(|kept| kept.shape.0 == quarter).count();
-        // 50 are expected; the deviation of the hypergeometric is 6.
-        assert!((25..=75).contains(&kept), "quarter {quarter}: {kept}");
+    let read = |seed, parts: &[usize]| {
+        let mut reservoir = Reservoir::new(Zone::UTC, limits, seed);
+        for part in parts {
+            add(&mut reservoir, "h", &rows[..*part]);
+        }
+        reservoir
+    };
+    for parts in [&[4_000][..], &[1_500, 4_000], &[150, 210, 1_100, 4_000]] {
+        let reservoir = read(1, parts);
+        let bin = reservoir.bins.values().next().expect("an hour");
+        assert_eq!((bin.count, bin.kept.len()), (4_000, 200));
+        for quarter in 0..4 {
+            let kept = bin.kept.iter().filter(|kept| kept.shape.0 == quarter).count();
+            // 50 are expected; the deviation of the hypergeometric is 6.
+            assert!((25..=75).contains(&kept), "quarter {quarter}: {kept}");
+        }
+        assert!(reservoir == read(1, parts) && reservoir.bins != read(2, parts).bins, "the sample belongs to the seed");
     }
-    let mut other = Reservoir::new(Zone::UTC, limits, 2);
-    add(&mut other, "h", &rows);
-    assert_ne!(at_once.bins, other.bins, "the sample belongs to the seed");
 }
 
 #[test]
@@ -121,7 +131,8 @@ fn a_shape_has_what_its_last_query_had() {
         let slo = slo.map(Span::from_secs);
         Seen { slo, text, features, class: Some("bi".into()), ..seen(at + Span::from_secs(after), 9) }
     };
-    let rows = [with(0, Some(3), Some(1), vec![1.0]), with(9, None, None, vec![]), with(4, Some(7), Some(2), vec![2.0])];
+    let rows =
+        [with(0, Some(3), Some(1), vec![1.0]), with(9, None, None, vec![]), with(4, Some(7), Some(2), vec![2.0])];
     add(&mut reservoir, "h", &rows);
     let shape = reservoir.shape(ShapeId(0)).expect("a shape");
     assert_eq!((shape.slo, shape.text, &shape.features), (Some(Span::from_secs(3)), Some(1), &vec![1.0]));
