@@ -68,7 +68,8 @@ fn what_is_read_again_is_not_counted_again_and_what_is_new_is() {
 fn an_hour_keeps_a_uniform_sample_however_it_was_read() {
     let limits = Limits { queries: 200, ..Limits::default() };
     let from = start("2026-11-02");
-    let rows: Vec<Seen> = (0..4_000).map(|number| seen(from + Span::from_millis(900 * number), number / 1_000)).collect();
+    let rows: Vec<Seen> =
+        (0..4_000).map(|number| seen(from + Span::from_millis(900 * number), number / 1_000)).collect();
     let read = |seed, parts: &[usize]| {
         let mut reservoir = Reservoir::new(Zone::UTC, limits, seed);
         for part in parts {
