@@ -115,7 +115,11 @@ fn crates_depend_one_way() {
     assert_eq!(ours("learn"), ["punctual-core"]);
     assert_eq!(ours("sim"), ["punctual-core"]);
     assert_eq!(ours("engine"), ["punctual-core", "punctual-sim"]);
-    assert_eq!(ours("punctual"), ["punctual-core", "punctual-engine", "punctual-learn", "punctual-sim"]);
+    assert_eq!(
+        ours("punctual"),
+        ["punctual-core", "punctual-engine", "punctual-learn", "punctual-sim", "punctual-tuner"]
+    );
+    assert_eq!(ours("tuner"), ["punctual-core", "punctual-sim"]);
 }
 
 #[test]

@@ -123,11 +123,21 @@ impl Rehearsal {
     /// Runs these arrivals, in the order of time, to the last end. `go` is told now and then how many queries have ended, and
     /// says whether to go on; None if it did not.
     pub fn run(&self, arrivals: &[Arrival], go: &mut dyn FnMut(usize) -> bool) -> Option<Rehearsed> {
+        self.run_with(&[], arrivals, go)
+    }
+
+    /// The same, with starts that are asked for so long after the moment at which the first query could come.
+    pub fn run_with(
+        &self,
+        starts: &[(Span, Spec)],
+        arrivals: &[Arrival],
+        go: &mut dyn FnMut(usize) -> bool,
+    ) -> Option<Rehearsed> {
         let start = self.start();
         let first = self.clients.map_or(arrivals.len(), |clients| clients.min(arrivals.len()));
         let at = |arrival: &Arrival| if self.clients.is_some() { start } else { start + arrival.at.since(Time::ZERO) };
         let shifted = |arrival: &Arrival| Arrival { at: at(arrival), ..arrival.clone() };
-        let mut run = Run::new(self.dispatcher(), arrivals[..first].iter().map(shifted), self.world());
+        let mut run = Run::new(self.dispatcher(), arrivals[..first].iter().map(shifted), self.world(starts));
         let mut later = arrivals[first..].iter();
         let mut gathered = Gathered::default();
         while gathered.ended.len() < arrivals.len() {
@@ -166,10 +176,12 @@ impl Rehearsal {
         dispatcher
     }
 
-    fn world(&self) -> World {
+    fn world(&self, starts: &[(Span, Spec)]) -> World {
         let adopted = self.model.is_some().then_some(Event::ModelAdopted(MODEL));
         let wanted = self.fleet.iter().cloned().map(Event::ClusterWanted);
-        let script = adopted.into_iter().chain(wanted).map(|event| (Time::ZERO, event)).collect();
+        let at_once = adopted.into_iter().chain(wanted).map(|event| (Time::ZERO, event));
+        let later = starts.iter().map(|(after, spec)| (self.start() + *after, Event::ClusterWanted(spec.clone())));
+        let script = at_once.chain(later).collect();
         let (least, most) = self.starts_take();
         let conditions = Conditions {
             start_least: least,

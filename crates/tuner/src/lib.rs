@@ -10,6 +10,7 @@
 //! - [`past`]: what of that is known before a day begins
 //! - [`forecast`](mod@forecast): days that could come, by one forecaster or another
 //! - [`backtest`](mod@backtest): forecasts of days that have been, against what came
+//! - [`batch`]: many configurations on many workloads
 //! - [`configuration`]: what is there from the start, what is started when, and the knobs
 //! - [`congestion`]: when too much was late in simulations (Algorithm 5)
 //! - [`spinups`]: what to start when (Algorithm 4)
@@ -18,6 +19,7 @@
 //! It reads no file, clock or entropy: rows and bytes come in, numbers and bytes go out, and the same seed gives the same.
 
 pub mod backtest;
+pub mod batch;
 pub mod calendar;
 pub mod configuration;
 pub mod congestion;

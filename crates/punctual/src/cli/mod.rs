@@ -10,6 +10,7 @@ mod engine;
 mod evaluate;
 mod explain;
 mod fleet;
+mod forecast;
 mod import;
 mod measured;
 mod progress;
@@ -62,6 +63,8 @@ enum Command {
     Train(train::Flags),
     /// Measure a model on history that it has not learnt from
     Evaluate(evaluate::Flags),
+    /// Say what tomorrow could be like, from history, and what such forecasts were worth
+    Forecast(forecast::Flags),
     /// Find out what policies would have cost and which SLOs they would have kept
     Simulate(Box<simulate::Flags>),
     /// Simulate many like servers that turn on and off by tokens
@@ -98,6 +101,7 @@ pub fn main() -> ExitCode {
         Ok(Command::Import(flags)) => import::run(&flags),
         Ok(Command::Train(flags)) => train::run(&flags),
         Ok(Command::Evaluate(flags)) => evaluate::run(&flags),
+        Ok(Command::Forecast(flags)) => forecast::run(&flags),
         Ok(Command::Simulate(flags)) => simulate::run(&flags),
         Ok(Command::Fleet(flags)) => fleet::run(&flags),
         Ok(Command::Reproduce(what)) => reproduce::run(&what),

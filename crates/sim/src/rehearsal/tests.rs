@@ -114,3 +114,19 @@ fn starts_of_scaling_are_seen_with_their_reason_and_take_their_time() {
 fn it_stops_when_it_is_told_to() {
     assert!(rehearsal(Routing::P2c).run(&arrivals(300), &mut |_| false).is_none());
 }
+
+#[test]
+fn what_is_started_at_a_set_time_is_there_a_start_later() {
+    let mut rehearsal = rehearsal(Routing::LeastOutstanding);
+    rehearsal.policy.scaling.start_takes = Span::from_secs(20);
+    let arrivals = arrivals(100);
+    let spec = Spec { name: "late".into(), ..rehearsal.fleet[0].clone() };
+    let starts = [(Span::from_secs(40), spec)];
+    let rehearsed = rehearsal.run_with(&starts, &arrivals, &mut |_| true).expect("it is not stopped");
+    let life = rehearsed.lives.last().expect("a cluster");
+    let takes = rehearsal.policy.scaling.start_takes;
+    assert_eq!((life.name.as_str(), life.asked, life.ready), {
+        ("late", Time::ZERO + Span::from_secs(40), Some(Time::ZERO + Span::from_secs(40) + takes))
+    });
+    assert_eq!(rehearsed.ended.len(), arrivals.len());
+}
