@@ -5,6 +5,9 @@
 //!
 //! `cargo bench -p punctual-tuner --bench batch`; words after `--` pick cases by their beginning.
 
+// It measures.
+#![allow(clippy::disallowed_types)]
+
 #[path = "../../core/benches/fixture/mod.rs"]
 mod fixture;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::id::ClassId;
+use punctual_core::class::DEFAULT;
 use punctual_core::time::Time;
 use punctual_sim::workload::{Arrival, Asked, Weeks, trace};
 use punctual_sim::world::warehouse::Table;
@@ -33,7 +33,7 @@ pub fn weeks(weeks: &Weeks, first: Date, days: u32, limits: Limits) -> Reservoir
     for number in 0..days {
         let day = Zone::UTC.day(first.plus(i32::try_from(number).unwrap_or(i32::MAX)));
         let starts = day.starts().unwrap_or(Time::ZERO);
-        let asked = |template| Asked { template, class: ClassId(0), slo: None };
+        let asked = |template| Asked { template, class: DEFAULT, slo: None };
         for arrival in trace(weeks.day(number, asked), Table::shipped()) {
             adding.take(seen(&arrival, starts, None));
         }

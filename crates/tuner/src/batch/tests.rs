@@ -1,7 +1,7 @@
 //! Tests of the batch.
 
 use punctual_core::billing::Price;
-use punctual_core::id::ClassId;
+use punctual_core::class::DEFAULT;
 use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::route::Routing;
@@ -35,7 +35,7 @@ fn common() -> Common {
     let rehearsal =
         Rehearsal { seed: 3, policy, fleet: Vec::new(), model: None, make: Make::Sharing, clients: None, troubles };
     let workload = |seed: u64| -> Vec<Arrival> {
-        let mix = |seed| Mix::of_one(ClassId(0), Some(Span::from_secs(10)), Size::Fixed(Span::from_secs(8)), seed);
+        let mix = |seed| Mix::of_one(DEFAULT, Some(Span::from_secs(10)), Size::Fixed(Span::from_secs(8)), seed);
         let few = generate(seed, &Pattern::Poisson { rate: 0.1 }, &mix(1), Span::from_secs(1_800));
         let many = generate(seed + 100, &Pattern::Poisson { rate: 0.6 }, &mix(1), Span::from_secs(600));
         let mut all: Vec<Arrival> = few.collect();

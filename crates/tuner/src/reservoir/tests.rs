@@ -103,6 +103,7 @@ fn the_newest_days_and_the_shapes_that_have_room_are_kept() {
     let again = add(&mut reservoir, "h", &rows);
     assert_eq!((again.new, again.refused.old + again.known), (0, 4 * 1_440));
     assert!(reservoir.to_bytes().len() as u64 <= limits.most_bytes() + 10_000);
+    assert!(Limits::default().most_bytes() < 60_000_000, "{}", Limits::default().most_bytes());
     // A shape whose queries have all gone makes room for another.
     add(&mut reservoir, "h", &minutes(start("2026-11-07"), 1_440, 1));
     assert_eq!(reservoir.shapes(), 1);
