@@ -20,8 +20,8 @@ fn spec(units: u32) -> Spec {
     Spec { offer: Some(name.clone()), name, units: Units(units), slots: 100, price, killable: true, writer: false }
 }
 
-/// Queries of 8 s of one unit, for half an hour: a few, and from the tenth to the twentieth minute many. Late after 10 s.
-fn common() -> Common {
+/// Queries of 8 s of one unit, for half an hour: a few, and from the tenth to the twentieth minute many. Late after so long.
+fn common(slo: Span) -> Common {
     let scaling = Scaling {
         mode: Mode::On,
         trigger: Trigger::None,
@@ -35,7 +35,7 @@ fn common() -> Common {
     let rehearsal =
         Rehearsal { seed: 3, policy, fleet: Vec::new(), model: None, make: Make::Sharing, clients: None, troubles };
     let workload = |seed: u64| -> Vec<Arrival> {
-        let mix = |seed| Mix::of_one(DEFAULT, Some(Span::from_secs(10)), Size::Fixed(Span::from_secs(8)), seed);
+        let mix = |seed| Mix::of_one(DEFAULT, Some(slo), Size::Fixed(Span::from_secs(8)), seed);
         let few = generate(seed, &Pattern::Poisson { rate: 0.1 }, &mix(1), Span::from_secs(1_800));
         let many = generate(seed + 100, &Pattern::Poisson { rate: 0.6 }, &mix(1), Span::from_secs(600));
         let mut all: Vec<Arrival> = few.collect();
@@ -62,7 +62,7 @@ fn batch<'a>(common: &'a Common, threads: usize, stop: &'a AtomicBool) -> Batch<
 
 #[test]
 fn results_do_not_depend_on_the_number_of_threads_or_on_what_else_is_simulated() {
-    let (common, stop) = (common(), AtomicBool::new(false));
+    let (common, stop) = (common(Span::from_secs(30)), AtomicBool::new(false));
     let all = [configuration(&[2]), configuration(&[8]), configuration(&[2, 2])];
     let one = batch(&common, 1, &stop).simulate(&all, Split::Train).expect("not stopped");
     assert_eq!(one, batch(&common, 5, &stop).simulate(&all, Split::Train).expect("not stopped"));
@@ -80,19 +80,19 @@ fn results_do_not_depend_on_the_number_of_threads_or_on_what_else_is_simulated()
     assert_ne!(arrivals(&one[0][0]), arrivals(&judged[0][0]));
     // Eight units make room for what two do not.
     let rate = |of: &[Outcome]| of.iter().map(|outcome| outcome.performance.violation_rate).sum::<f64>() / 8.0;
-    assert!(rate(&one[0]) > 0.2 && rate(&one[1]) < 0.05, "{} {}", rate(&one[0]), rate(&one[1]));
+    assert!(rate(&one[0]) > 0.5 && rate(&one[1]) < 0.2, "{} {}", rate(&one[0]), rate(&one[1]));
 }
 
 #[test]
 fn a_start_is_scheduled_before_load_that_always_comes() {
-    let (common, stop) = (common(), AtomicBool::new(false));
+    let (common, stop) = (common(Span::from_secs(30)), AtomicBool::new(false));
     let search = Search { rounds: 3, ..Search::of(0.05, vec![Units(2), Units(8)], Span::from_secs(60)) };
     let mut batch = batch(&common, 2, &stop);
     let initial = [configuration(&[2]), configuration(&[8])];
     let found = schedule(&initial, &search, &mut batch).expect("not stopped");
     let candidate = &found.candidates[0];
-    let first = candidate.configuration.spinups.first().expect("a start");
-    assert!((400.0..660.0).contains(&first.at.secs_f64()), "{first:?}");
+    let first = candidate.configuration.spinups.first().unwrap_or_else(|| panic!("{candidate:?}"));
+    assert!((400.0..720.0).contains(&first.at.secs_f64()), "{first:?}");
     let before = candidate.added[0].before;
     assert!(candidate.train.violation_rate < before.violation_rate / 3.0, "{candidate:?}");
     assert!(candidate.validation.violation_rate < before.violation_rate / 3.0, "{candidate:?}");
@@ -102,7 +102,7 @@ fn a_start_is_scheduled_before_load_that_always_comes() {
 
 #[test]
 fn a_race_finds_the_best_without_simulating_what_cannot_win() {
-    let (common, stop) = (common(), AtomicBool::new(false));
+    let (common, stop) = (common(Span::from_secs(10)), AtomicBool::new(false));
     let mut all: Vec<Configuration> = [&[2][..], &[8], &[2, 2], &[8, 8], &[2, 8], &[8, 8, 8]].map(configuration).into();
     all.push(configuration(&[2]).with(Spinup { at: Span::from_secs(540), size: Units(8) }));
     let racing = Racing::of(0.05);
@@ -123,7 +123,7 @@ fn a_race_finds_the_best_without_simulating_what_cannot_win() {
 
 #[test]
 fn what_is_stopped_has_no_answer_and_progress_is_told() {
-    let (common, stop) = (common(), AtomicBool::new(false));
+    let (common, stop) = (common(Span::from_secs(30)), AtomicBool::new(false));
     let told = AtomicUsize::new(0);
     let tell = |done: usize, of: usize| {
         assert!(done <= of && of == 8);
