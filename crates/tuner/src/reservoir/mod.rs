@@ -13,7 +13,7 @@
 //! (Vitter's algorithm R; each draw belongs to the seed, the hour and the number of the query in it). Counts stay exact; of a
 //! sample, bursts shorter than a kept query's share of time look smoother than they were. The newest [`Limits::days`] days are kept, and
 //! [`Limits::shapes`] shapes: a query of one more is kept as unnamed, and a forecast gives it the name of another. All of that
-//! is at most [`Limits::most_bytes`], 55 MB by default, in memory as on disk.
+//! is at most [`Limits::most_bytes`], 58 MB by default, in memory as on disk.
 //!
 //! **Only what is new.** History is read in the order of the hours in which queries ended, and hours only grow at their end. So for
 //! each source it is remembered how many rows of each such hour have been taken, and that many are passed over when it
