@@ -71,7 +71,7 @@ fn common(queries: usize, workloads: u64) -> Common {
         wait_limit: Span::from_secs(86_400),
         ..Policy::default()
     };
-    let (fleet, model, troubles) = (Vec::new(), Some(model), Troubles::default());
+    let (fleet, model, troubles) = (Vec::new(), Some(model.clone()), Troubles::default());
     let rehearsal = Rehearsal { seed: 1, policy, fleet, model, make: Make::Sharing, clients: None, troubles };
     Common { rehearsal, sizes, train: (0..workloads).map(workload).collect(), validation: Vec::new() }
 }
