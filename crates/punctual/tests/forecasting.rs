@@ -42,7 +42,10 @@ fn tomorrow_is_forecast_from_a_history_by_the_clocks_that_are_asked_for() {
     let dir = tempfile::tempdir().expect("a directory");
     history(dir.path(), 0..14, &[]);
     let found = json(dir.path(), &["h"]);
-    assert_eq!((&found["day"], &found["weekday"], &found["zone"]), (&"2026-11-16".into(), &"Monday".into(), &"UTC".into()));
+    assert_eq!(
+        (&found["day"], &found["weekday"], &found["zone"]),
+        (&"2026-11-16".into(), &"Monday".into(), &"UTC".into())
+    );
     assert_eq!((&found["forecaster"], &found["workloads"]), (&"weekly".into(), &20.into()));
     assert_eq!((&found["hours"][8]["queries"], &found["hours"][7]["queries"]), (&[60.0; 3].into(), &[0.0; 3].into()));
     assert_eq!((&found["queries"], found["unknown"].as_array().map(Vec::len)), (&[600.0; 3].into(), Some(0)));
@@ -51,8 +54,14 @@ fn tomorrow_is_forecast_from_a_history_by_the_clocks_that_are_asked_for() {
     assert_eq!(berlin["unknown"][0], serde_json::json!({ "unknown": "lately", "days": 2 }));
     let (code, out, _) = forecast(dir.path(), &["h"]);
     assert_eq!(code, Some(0));
-    assert!(out.starts_with("2026-11-16, a Monday (UTC), by weekly from 14 days, 2 of its kind: 20 workloads\n600 queries"), "{out}");
-    assert!(out.contains("\n   8     60.0  60 .. 60") && out.ends_with("Nothing of what it needs to know is missing.\n"), "{out}");
+    assert!(
+        out.starts_with("2026-11-16, a Monday (UTC), by weekly from 14 days, 2 of its kind: 20 workloads\n600 queries"),
+        "{out}"
+    );
+    assert!(
+        out.contains("\n   8     60.0  60 .. 60") && out.ends_with("Nothing of what it needs to know is missing.\n"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -66,7 +75,10 @@ fn on_less_than_a_week_it_says_what_it_cannot_know() {
     assert!(out.ends_with(said), "{out}");
     let (code, out, _) = forecast(dir.path(), &["h", "--backtest"]);
     assert_eq!(code, Some(0));
-    assert!(out.ends_with("Less than a week was known: what differs between days of the week could not be.\n"), "{out}");
+    assert!(
+        out.ends_with("Less than a week was known: what differs between days of the week could not be.\n"),
+        "{out}"
+    );
     std::fs::remove_dir_all(dir.path().join("h")).expect("a history");
     history(dir.path(), 0..1, &[]);
     let (code, out, err) = forecast(dir.path(), &["h", "--backtest"]);
@@ -90,11 +102,17 @@ fn a_reservoir_takes_only_what_is_new_and_forecasts_without_the_history() {
     assert_eq!(more, json(dir.path(), &["--reservoir", "r"]));
 
     let (code, _, err) = forecast(dir.path(), &["--reservoir", "r", "--zone", "Europe/Berlin"]);
-    assert_eq!((code, err.as_str()), (Some(2), "punctual: r goes by the clocks of UTC, not of Europe/Berlin; another zone needs another file\n"));
+    assert_eq!(
+        (code, err.as_str()),
+        (Some(2), "punctual: r goes by the clocks of UTC, not of Europe/Berlin; another zone needs another file\n")
+    );
     std::fs::write(dir.path().join("r"), &bytes[..bytes.len() / 2]).expect("a file");
     let (code, _, err) = forecast(dir.path(), &["--reservoir", "r"]);
     assert_eq!(code, Some(1));
-    assert_eq!(err, "punctual: reading r: it is damaged: it is shorter or longer than it says; make it again from history\n");
+    assert_eq!(
+        err,
+        "punctual: reading r: it is damaged: it is shorter or longer than it says; make it again from history\n"
+    );
 }
 
 #[test]
@@ -103,7 +121,8 @@ fn generated_months_are_forecast_better_than_by_the_week_before() {
     let typed = ["--generated", "8", "--seed", "2", "--backtest", "--forecaster", "weekly,levelled"];
     let found = json(dir.path(), &typed);
     assert_eq!(found, json(dir.path(), &typed));
-    let names: Vec<&str> = found["forecasters"].as_array().expect("some").iter().filter_map(|of| of["forecaster"].as_str()).collect();
+    let names: Vec<&str> =
+        found["forecasters"].as_array().expect("some").iter().filter_map(|of| of["forecaster"].as_str()).collect();
     assert_eq!(names, ["seasonal_naive", "weekly", "levelled"]);
     for of in &found["forecasters"].as_array().expect("some")[1..] {
         for error in ["hourly_error", "peak_error"] {
@@ -128,7 +147,11 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
     refused(&["h", "--day", "2026-02-30"], 2, "a date is written 2026-11-30");
     refused(&["h", "--like", "someday"], 2, "a day of the week is monday");
     refused(&["h", "--zone", "Europe/Atlantis"], 2, "there is no such zone");
-    refused(&["h", "--forecaster", "oracle"], 2, "possible values: weekly, levelled, one_day, seven_days, seasonal_naive");
+    refused(
+        &["h", "--forecaster", "oracle"],
+        2,
+        "possible values: weekly, levelled, one_day, seven_days, seasonal_naive",
+    );
     refused(&["h", "--days", "7"], 2, "--backtest");
     refused(&["--generated", "2", "--forecaster", "weekly,levelled"], 2, "several can be compared by --backtest");
     refused(&["h"], 1, "h");

@@ -47,7 +47,7 @@ impl Default for Asked {
 /// What forecasts were worth.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Backtest {
-    /// The days that were forecast. None: there is no whole day with another before it.
+    /// The days that were forecast. None: there is no whole day with another before it, or nothing came on those.
     pub days: Vec<Date>,
     /// True if there was less than a week of history before them: what differs between days of the week was not known.
     pub short: bool,
@@ -130,7 +130,11 @@ struct Came {
 
 /// Forecasts days that have been, by the baseline and each of these.
 pub fn backtest(reservoir: &Reservoir, forecasters: &[&dyn Forecaster], asked: &Asked) -> Backtest {
-    let (came, short) = days(reservoir, asked);
+    let (mut came, short) = days(reservoir, asked);
+    // Against nothing at all, every forecast is wrong beyond measure.
+    if came.iter().all(|came| came.measured.queries == 0) {
+        came.clear();
+    }
     let mut by_day: Vec<Vec<DayWorth>> = vec![Vec::new(); forecasters.len() + 1];
     for came in &came {
         let past = Past::of(reservoir, came.day.date, &asked.left_out);
@@ -157,7 +161,7 @@ pub fn backtest(reservoir: &Reservoir, forecasters: &[&dyn Forecaster], asked: &
         worth.against_baseline = Against::of(worth, &baseline);
     }
     let queries: f64 = came.iter().map(|came| f64::from(came.measured.queries)).sum();
-    let new: f64 = came.iter().map(|came| came.new).sum();
+    let new = came.iter().fold(0.0, |sum, came| sum + came.new);
     let new_shapes = new / queries.max(1.0);
     Backtest { days: came.iter().map(|came| came.day.date).collect(), short, new_shapes, forecasters: worths }
 }
@@ -198,7 +202,12 @@ impl Came {
         }
         measured.queries = came;
         let is_new = |shape: &ShapeId| all.shapes().get(shape).is_some_and(|life| life.first == day.date);
-        let new = measured.shapes.iter().filter(|(shape, _)| is_new(shape)).map(|(_, count)| f64::from(*count)).sum();
+        let new = measured
+            .shapes
+            .iter()
+            .filter(|(shape, _)| is_new(shape))
+            .map(|(_, count)| f64::from(*count))
+            .fold(0.0, |sum, count| sum + count);
         Came { day, measured, new }
     }
 }

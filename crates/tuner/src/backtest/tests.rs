@@ -85,6 +85,17 @@ fn short_histories_are_tested_as_far_as_they_go_and_it_is_said() {
     assert_eq!(days(4), (3, true, 2));
     // The ninth day ends with an hour in whose second half nothing came.
     assert_eq!(days(9), (1, false, 2));
+    // Two busy hours, and nothing in the days between.
+    let mut silent = Reservoir::new(Zone::UTC, Limits::default(), 1);
+    let mut adding = silent.adding("h", Time::MAX);
+    for (day, second) in [0, 4].into_iter().flat_map(|day| (0..3_600).map(move |second| (day, second))) {
+        let at = Zone::UTC.day(date("2026-09-07").plus(day)).starts().expect("hours");
+        let at = at + punctual_core::time::Span::from_secs(40_000 + second);
+        let (fingerprint, features) = (punctual_core::fingerprint::Fingerprint(1), Vec::new());
+        adding.take(crate::Seen { at, ended: at, fingerprint, class: None, slo: None, text: None, features });
+    }
+    adding.done();
+    assert_eq!(backtest(&silent, &[&Weekly::default()], &Asked::default()).days, []);
     let none = backtest(&Reservoir::new(Zone::UTC, Limits::default(), 1), &[], &Asked::default());
     assert_eq!((none.days, none.forecasters[0].hourly_error, none.forecasters[0].bias), (Vec::new(), 0.0, 0.0));
 }

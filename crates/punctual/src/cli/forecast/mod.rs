@@ -112,7 +112,8 @@ fn test(flags: &Flags, reservoir: &Reservoir) -> Result<u8, Stop> {
     }
     if found.days.is_empty() {
         return Err(Stop::failed(format_args!(
-            "{} has no day of which every hour is known, with another day before it, so no forecast can be compared with what came",
+            "{} has no day of which every hour is known, on which anything came, with another day before it, so no forecast can be compared \
+             with what came",
             flags.source()
         )));
     }
