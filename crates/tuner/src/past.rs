@@ -111,11 +111,11 @@ impl<'r> Past<'r> {
 
     /// That hour of such days, if it is known, the newest first.
     pub fn like(&self, weekday: Weekday, hour: u8) -> impl Iterator<Item = &Known<'r>> {
-        let oldest = self.known.first_key_value().map(|(key, _)| key.0);
+        let oldest = self.known.first_key_value().map_or(self.until, |(key, _)| key.0);
         // The last such day before the one that is forecast.
         let back = (self.until.weekday().index() + 6 - weekday.index()) as i32 % 7 + 1;
-        let dates = (0..).map(move |weeks| self.until.plus(-back - 7 * weeks));
-        let dates = dates.take_while(move |date| oldest.is_some_and(|oldest| *date >= oldest));
+        let weeks = (self.until.since(oldest) - back).div_euclid(7);
+        let dates = (0..=weeks).map(move |weeks| self.until.plus(-back - 7 * weeks));
         dates.filter_map(move |date| self.known.get(&(date, hour)))
     }
 
@@ -261,6 +261,23 @@ mod tests {
         assert_eq!(dates("Thursday"), ["2026-11-19", "2026-11-12", "2026-11-05"]);
         assert_eq!(past.days(), (18, 18));
         assert!(past.hours().all(|known| known.date < date("2026-11-20")));
+    }
+
+    #[test]
+    fn a_history_from_the_first_day_that_there_is_has_a_beginning() {
+        let mut reservoir = Reservoir::new(Zone::UTC, Limits::default(), 1);
+        let mut adding = reservoir.adding("h", Time::MAX);
+        for second in 0..200 {
+            let at = Time::ZERO + Span::from_secs(second * 600);
+            let (class, slo, text, features) = (None, None, None, Vec::new());
+            adding.take(Seen { at, ended: at, fingerprint: Fingerprint(1), class, slo, text, features });
+        }
+        adding.done();
+        let past = Past::of(&reservoir, date("1970-01-10"), &BTreeSet::new());
+        let days = |name: &str| past.like(Weekday::named(name).expect("a day"), 3).count();
+        assert_eq!((days("Thursday"), days("Friday"), days("Saturday")), (1, 1, 0));
+        let before = Past::of(&reservoir, date("1970-01-01"), &BTreeSet::new());
+        assert_eq!(before.like(date("1970-01-01").weekday(), 3).count(), 0);
     }
 
     #[test]
