@@ -7,14 +7,14 @@
 //! `cargo bench -p punctual-sim --bench fleet`
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use punctual_sim::fleet::{Delay, Scheme, Service, Setting, run};
+use punctual_sim::fleet::{Delay, Scheme, ServiceTime, Setting, run};
 
 /// Events of a run, about.
 const EVENTS: f64 = 2e6;
 
 /// A fleet in the paper's setting that has come to its load. The time until then is part of the run, and its events
 /// are counted.
-fn setting(servers: u32, scheme: Scheme, service: Service) -> Setting {
+fn setting(servers: u32, scheme: Scheme, service: ServiceTime) -> Setting {
     // A start near the fixed point: the load busy, the rest off.
     let start = punctual_sim::fleet::Start { queues: vec![0.3], idle_off: 0.65, setup: 0.0 };
     let horizon = EVENTS / (f64::from(servers) * 0.3 * 2.0);
@@ -26,15 +26,15 @@ fn setting(servers: u32, scheme: Scheme, service: Service) -> Setting {
 fn events(c: &mut Criterion) {
     let mut group = c.benchmark_group("fleet");
     group.sample_size(10);
-    let log_normal = || Service::LogNormal { variation: 2.0 };
+    let log_normal = || ServiceTime::LogNormal { variation: 2.0 };
     let mut cases = Vec::new();
     for servers in [1_000, 10_000, 100_000, 1_000_000] {
-        cases.push((servers, Scheme::Tabs, Service::Exponential, "exponential"));
+        cases.push((servers, Scheme::Tabs, ServiceTime::Exponential, "exponential"));
         cases.push((servers, Scheme::Tabs, log_normal(), "log-normal"));
     }
-    cases.push((100_000, Scheme::Tabs, Service::Deterministic, "deterministic"));
+    cases.push((100_000, Scheme::Tabs, ServiceTime::Deterministic, "deterministic"));
     for scheme in [Scheme::Jiq, Scheme::Jsq, Scheme::P2c, Scheme::Random, Scheme::DelayedOff] {
-        cases.push((100_000, scheme, Service::Exponential, "exponential"));
+        cases.push((100_000, scheme, ServiceTime::Exponential, "exponential"));
     }
     for (servers, scheme, service, name) in cases {
         let setting = setting(servers, scheme, service);

@@ -4,7 +4,7 @@
 use punctual_core::fleet::Placement;
 use punctual_core::math;
 use punctual_sim::fleet::{
-    Arrivals, Delay, Fluid, Load, Outcome, PhaseType, Scheme, Service, Setting, Start, Watch, run, seed_of,
+    Arrivals, Delay, Fluid, Load, Outcome, PhaseType, Scheme, ServiceTime, Setting, Start, Watch, run, seed_of,
 };
 
 fn outcome(setting: &Setting, seed: u64) -> Outcome {
@@ -71,7 +71,7 @@ impl Watch for Written {
 
 #[test]
 fn tabs_without_turning_off_chooses_as_join_the_idle_queue_does() {
-    for service in [Service::Exponential, Service::LogNormal { variation: 2.0 }] {
+    for service in [ServiceTime::Exponential, ServiceTime::LogNormal { variation: 2.0 }] {
         let written = |scheme| {
             let standby = Delay::Never;
             let setting = Setting { scheme, standby, service: service.clone(), ..Setting::new(30, 0.95) };
@@ -104,11 +104,11 @@ fn a_task_costs_at_most_two_messages_and_under_join_the_idle_queue_one() {
 fn every_task_is_somewhere() {
     let schemes = [Scheme::Tabs, Scheme::Jiq, Scheme::Jsq, Scheme::P2c, Scheme::Random, Scheme::DelayedOff];
     let services = [
-        Service::Exponential,
-        Service::Deterministic,
-        Service::PhaseType(PhaseType::erlang(3).expect("it exists")),
-        Service::LogNormal { variation: 4.0 },
-        Service::Trace([0.5, 2.0, 0.5].into()),
+        ServiceTime::Exponential,
+        ServiceTime::Deterministic,
+        ServiceTime::PhaseType(PhaseType::erlang(3).expect("it exists")),
+        ServiceTime::LogNormal { variation: 4.0 },
+        ServiceTime::Trace([0.5, 2.0, 0.5].into()),
     ];
     for scheme in schemes {
         for service in &services {
@@ -284,11 +284,11 @@ fn a_central_queue_of_servers_that_are_always_on_is_erlangs() {
 fn a_random_queue_is_one_of_many_single_servers() {
     // M/G/1: Wq = λ (1 + c²) / (2 (1 − λ)).
     for (service, squared) in [
-        (Service::Exponential, 1.0),
-        (Service::Deterministic, 0.0),
-        (Service::LogNormal { variation: 2.0 }, 2.0),
-        (Service::PhaseType(PhaseType::erlang(4).expect("it exists")), 0.25),
-        (Service::PhaseType(PhaseType::hyperexponential(3.0).expect("it exists")), 3.0),
+        (ServiceTime::Exponential, 1.0),
+        (ServiceTime::Deterministic, 0.0),
+        (ServiceTime::LogNormal { variation: 2.0 }, 2.0),
+        (ServiceTime::PhaseType(PhaseType::erlang(4).expect("it exists")), 0.25),
+        (ServiceTime::PhaseType(PhaseType::hyperexponential(3.0).expect("it exists")), 3.0),
     ] {
         let setting = Setting {
             scheme: Scheme::Random,
@@ -320,7 +320,7 @@ fn instants_of_a_trace_are_those_at_which_tasks_arrive() {
     let instants: Vec<f64> = vec![0.5, 0.5, 1.0, 7.0, 9.5];
     let setting = Setting {
         arrivals: Arrivals::Trace(instants.clone().into()),
-        service: Service::Trace([3.0].into()),
+        service: ServiceTime::Trace([3.0].into()),
         standby: Delay::Fixed(100.0),
         horizon: 9.9,
         ..Setting::new(2, 0.0)
@@ -356,7 +356,7 @@ fn a_long_enough_fleet_wastes_no_energy_and_no_time() {
 #[test]
 fn a_server_costs_at_most_64_bytes_whatever_is_simulated() {
     for scheme in [Scheme::Tabs, Scheme::Jsq, Scheme::DelayedOff] {
-        for service in [Service::Exponential, Service::LogNormal { variation: 2.0 }] {
+        for service in [ServiceTime::Exponential, ServiceTime::LogNormal { variation: 2.0 }] {
             let (standby, horizon) = (Delay::Fixed(1.0), 3.0);
             let setting = Setting { scheme, service, standby, horizon, ..Setting::new(20_000, 0.5) };
             let outcome = outcome(&setting, 1);
@@ -367,7 +367,7 @@ fn a_server_costs_at_most_64_bytes_whatever_is_simulated() {
 }
 
 /// How far sample paths of so many servers are from the fluid curve at most, on average over runs.
-fn distance(fluid: &Fluid, service: &Service, start: &Start, servers: u32, count: u64) -> f64 {
+fn distance(fluid: &Fluid, service: &ServiceTime, start: &Start, servers: u32, count: u64) -> f64 {
     let setting = Setting {
         arrivals: Arrivals::Poisson(fluid.load.clone()),
         service: service.clone(),
@@ -386,7 +386,7 @@ fn distance(fluid: &Fluid, service: &Service, start: &Start, servers: u32, count
 #[test]
 fn paths_come_to_the_fluid_curve_as_the_root_of_the_servers_grows() {
     let hyper = PhaseType::hyperexponential(3.0).expect("it exists");
-    let cases = [(Service::Exponential, PhaseType::exponential()), (Service::PhaseType(hyper.clone()), hyper)];
+    let cases = [(ServiceTime::Exponential, PhaseType::exponential()), (ServiceTime::PhaseType(hyper.clone()), hyper)];
     let start = Start { queues: vec![0.4, 0.2], idle_off: 0.3, setup: 0.1 };
     for (service, phases) in cases {
         let load = Load::Wave { mean: 0.5, amplitude: 0.3, period: 30.0 };

@@ -25,7 +25,7 @@ use punctual_core::route::Routing;
 use punctual_core::scale::Scaling;
 use punctual_core::statement::Kind;
 use punctual_core::time::{Span, Time};
-use punctual_sim::fleet::{Arrivals, Delay, Scheme, Service, Setting, Watch, run};
+use punctual_sim::fleet::{Arrivals, Delay, Scheme, ServiceTime, Setting, Watch, run};
 use punctual_sim::journal::{Entry, replay};
 
 /// Ticks in a mean service time.
@@ -72,7 +72,7 @@ fn lean(story: &Story, scheme: Scheme, seed: u64) -> Vec<Placement> {
     let setting = Setting {
         scheme,
         arrivals: Arrivals::Trace(times(&story.arrivals).into()),
-        service: Service::Trace(times(&story.services).into()),
+        service: ServiceTime::Trace(times(&story.services).into()),
         standby: Delay::Fixed(ticks(story.standby)),
         setup: Delay::Fixed(ticks(story.setup)),
         horizon: ticks(story.arrivals[story.arrivals.len() - 1]) + 1.0,

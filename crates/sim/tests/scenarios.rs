@@ -4,13 +4,13 @@ use punctual_sim::scenario::{many, random, run};
 
 #[test]
 fn everything_that_must_hold_holds_in_thousands_of_random_scenarios() {
-    let summary = many(1, 3_000, 2);
+    let summary = many(1, 8_000, 2);
     for failure in &summary.failures {
         eprintln!("{failure}");
     }
     let seeds: Vec<u64> = summary.failures.iter().map(|failure| failure.seed).collect();
     assert_eq!(seeds, [], "seeds that fail");
-    assert_eq!(summary.scenarios, 3_000);
+    assert_eq!(summary.scenarios, 8_000);
     // Nothing that can occur is missing, nor rare.
     let rare: Vec<_> = KINDS.iter().filter(|name| summary.seen.get(*name).is_none_or(|count| *count < 30)).collect();
     assert!(rare.is_empty() && summary.seen.len() == KINDS.len(), "{rare:?} of {:?}", summary.seen);

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use punctual_sim::fleet::{Delay, Outcome, PhaseType, Sample, Scheme, Service, Setting};
+use punctual_sim::fleet::{Delay, Outcome, PhaseType, Sample, Scheme, ServiceTime, Setting};
 use serde::Serialize;
 
 use super::{Format, Stop};
@@ -162,9 +162,9 @@ impl Flags {
 impl Found {
     fn of(setting: &Setting, outcomes: &[Outcome]) -> Found {
         let phases = match &setting.service {
-            Service::Exponential => Some(PhaseType::exponential()),
-            Service::PhaseType(phases) => Some(phases.clone()),
-            Service::Deterministic | Service::LogNormal { .. } | Service::Trace(_) => None,
+            ServiceTime::Exponential => Some(PhaseType::exponential()),
+            ServiceTime::PhaseType(phases) => Some(phases.clone()),
+            ServiceTime::Deterministic | ServiceTime::LogNormal { .. } | ServiceTime::Trace(_) => None,
         };
         let limit = phases.and_then(|phases| fluid(setting, phases)).filter(|_| setting.samples > 0);
         let curve = limit.map_or_else(Vec::new, |limit| limit.curve(&setting.start, setting.horizon, setting.samples));

@@ -28,7 +28,7 @@ use super::load::Load;
 use super::meter::Meter;
 use super::outcome::Outcome;
 use super::queues::{Queues, Task};
-use super::service::{Draw, Service};
+use super::service::{Draw, ServiceTime};
 use super::setting::{Arrivals, Scheme, Setting, Wrong};
 use super::timers::{End, Services, Timers};
 
@@ -93,9 +93,9 @@ struct Rates {
 impl<'a> Lean<'a> {
     fn new(setting: &'a Setting, seed: u64) -> Lean<'a> {
         let services = match setting.service {
-            Service::Exponential => Services::Untimed,
-            Service::Deterministic => Services::Alike,
-            Service::PhaseType(_) | Service::LogNormal { .. } | Service::Trace(_) => Services::Varying,
+            ServiceTime::Exponential => Services::Untimed,
+            ServiceTime::Deterministic => Services::Alike,
+            ServiceTime::PhaseType(_) | ServiceTime::LogNormal { .. } | ServiceTime::Trace(_) => Services::Varying,
         };
         let delays = setting.standby.fixed().is_some() || setting.setup.fixed().is_some();
         let arrivals = match &setting.arrivals {
@@ -103,7 +103,7 @@ impl<'a> Lean<'a> {
             Arrivals::Trace(_) => 0.0,
         };
         let standby = if setting.scheme.turns_off() { setting.standby.rate() } else { 0.0 };
-        let service = f64::from(u8::from(setting.service == Service::Exponential));
+        let service = f64::from(u8::from(setting.service == ServiceTime::Exponential));
         Lean {
             setting,
             now: 0.0,
@@ -227,7 +227,7 @@ impl<'a> Lean<'a> {
             return;
         }
         let kinds = [
-            (State::Busy, self.rates.service, End::Service),
+            (State::Busy, self.rates.service, End::ServiceTime),
             (State::IdleOn, self.rates.standby, End::Standby),
             (State::Setup, self.rates.setup, End::Setup),
         ];
@@ -268,7 +268,7 @@ impl<'a> Lean<'a> {
     fn ended(&mut self, end: End, server: u32) {
         self.meter.events += 1;
         match end {
-            End::Service => self.finished(server),
+            End::ServiceTime => self.finished(server),
             End::Setup => self.turned_on(server),
             End::Standby => self.turned_off(server),
         }
@@ -375,7 +375,7 @@ impl<'a> Lean<'a> {
     fn serve(&mut self, server: u32, number: u32) {
         if self.rates.service == 0.0 {
             let time = self.draw.time(number, &mut self.work);
-            self.timers.add(server, End::Service, self.now + time);
+            self.timers.add(server, End::ServiceTime, self.now + time);
         }
     }
 

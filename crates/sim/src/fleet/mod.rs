@@ -31,5 +31,5 @@ pub use lean::{Watch, run, seed_of};
 pub use load::Load;
 pub use outcome::{Outcome, Sample};
 pub use phases::PhaseType;
-pub use service::Service;
+pub use service::ServiceTime;
 pub use setting::{Arrivals, Delay, Power, Scheme, Setting, Start, Wrong};

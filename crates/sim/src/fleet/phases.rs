@@ -1,4 +1,4 @@
-//! Service in phases: a task begins in phase j with probability r_j, stays there for an exponential time of rate γ_j,
+//! ServiceTime in phases: a task begins in phase j with probability r_j, stays there for an exponential time of rate γ_j,
 //! goes on to phase k with probability R_jk, and ends with what is left of one.
 //!
 //! Erlang, hyperexponential and Coxian times are of this kind, and every distribution is close to one that is. A task

@@ -9,7 +9,7 @@ use super::phases::PhaseType;
 
 /// The distribution of service times; its mean is one, except where they are listed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Service {
+pub enum ServiceTime {
     /// It does not remember how long it has taken: the loop needs no timers.
     Exponential,
     /// All take one.
@@ -28,24 +28,24 @@ pub enum Service {
 /// A service with what is needed to draw from it.
 #[derive(Clone, Debug)]
 pub(super) struct Draw<'a> {
-    service: &'a Service,
+    service: &'a ServiceTime,
     sigma: f64,
 }
 
-impl Service {
+impl ServiceTime {
     /// Whether its numbers can be meant.
     pub(super) fn is_sound(&self) -> bool {
         match self {
-            Service::Exponential | Service::Deterministic | Service::PhaseType(_) => true,
-            Service::LogNormal { variation } => variation.is_finite() && *variation >= 0.0,
-            Service::Trace(times) => !times.is_empty() && times.iter().all(|time| time.is_finite() && *time >= 0.0),
+            ServiceTime::Exponential | ServiceTime::Deterministic | ServiceTime::PhaseType(_) => true,
+            ServiceTime::LogNormal { variation } => variation.is_finite() && *variation >= 0.0,
+            ServiceTime::Trace(times) => !times.is_empty() && times.iter().all(|time| time.is_finite() && *time >= 0.0),
         }
     }
 
     pub(super) fn draws(&self) -> Draw<'_> {
         // The variance of the logarithm follows from exp(σ²) − 1 = variation; its mean, −σ²/2, from the mean of one.
         let sigma = match self {
-            Service::LogNormal { variation } => math::ln(1.0 + variation).sqrt(),
+            ServiceTime::LogNormal { variation } => math::ln(1.0 + variation).sqrt(),
             _ => 0.0,
         };
         Draw { service: self, sigma }
@@ -56,11 +56,11 @@ impl Draw<'_> {
     /// The service time of task `number`.
     pub(super) fn time(&self, number: u32, rng: &mut Rng) -> f64 {
         match self.service {
-            Service::Exponential => rng.exponential(1.0),
-            Service::Deterministic => 1.0,
-            Service::PhaseType(phases) => phases.draw(rng),
-            Service::LogNormal { .. } => math::exp(self.sigma * (rng.normal() - 0.5 * self.sigma)),
-            Service::Trace(times) => times[number as usize % times.len()],
+            ServiceTime::Exponential => rng.exponential(1.0),
+            ServiceTime::Deterministic => 1.0,
+            ServiceTime::PhaseType(phases) => phases.draw(rng),
+            ServiceTime::LogNormal { .. } => math::exp(self.sigma * (rng.normal() - 0.5 * self.sigma)),
+            ServiceTime::Trace(times) => times[number as usize % times.len()],
         }
     }
 }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn log_normal_times_have_mean_one_and_their_variation() {
-        let service = Service::LogNormal { variation: 2.0 };
+        let service = ServiceTime::LogNormal { variation: 2.0 };
         let (draw, mut rng) = (service.draws(), Rng::stream(9, Stream::Work));
         let times: Vec<f64> = (0..400_000).map(|number| draw.time(number, &mut rng)).collect();
         let mean = times.iter().sum::<f64>() / times.len() as f64;
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_trace_is_read_by_number_and_again() {
-        let service = Service::Trace([3.0, 4.0].into());
+        let service = ServiceTime::Trace([3.0, 4.0].into());
         let mut rng = Rng::stream(9, Stream::Work);
         assert_eq!([0, 1, 2].map(|number| service.draws().time(number, &mut rng)), [3.0, 4.0, 3.0]);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::load::Load;
-use super::service::Service;
+use super::service::ServiceTime;
 
 /// How tasks find servers, and whether servers turn off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ pub struct Setting {
     /// What arrives.
     pub arrivals: Arrivals,
     /// How long a task takes.
-    pub service: Service,
+    pub service: ServiceTime,
     /// How long a server stays idle before it turns off. Schemes whose servers are always on do not read it.
     pub standby: Delay,
     /// How long a server takes to turn on.
@@ -115,8 +115,8 @@ pub enum Wrong {
     Load,
     /// Instants that are negative, no numbers or out of order.
     Instants,
-    /// Service times that are negative or no numbers, or none.
-    Service,
+    /// ServiceTime times that are negative or no numbers, or none.
+    ServiceTime,
     /// A standby time that is negative or no number.
     Standby,
     /// A setup time that is negative or no number, or that never ends although servers turn off.
@@ -140,7 +140,7 @@ impl Setting {
             servers,
             scheme: Scheme::Tabs,
             arrivals: Arrivals::Poisson(Load::Constant(load)),
-            service: Service::Exponential,
+            service: ServiceTime::Exponential,
             standby: Delay::Exponential(10.0),
             setup: Delay::Exponential(10.0),
             abort: false,
@@ -157,7 +157,7 @@ impl Setting {
     pub fn check(&self) -> Result<(), Wrong> {
         let rules = [
             ((1..=MOST_SERVERS).contains(&self.servers), Wrong::Servers),
-            (self.service.is_sound(), Wrong::Service),
+            (self.service.is_sound(), Wrong::ServiceTime),
             (self.standby.is_sound(), Wrong::Standby),
             (self.setup.is_sound() && (self.setup != Delay::Never || !self.turns_off()), Wrong::Setup),
             (self.buffer != Some(0), Wrong::Buffer),
@@ -250,7 +250,7 @@ impl fmt::Display for Wrong {
             Wrong::Servers => "there must be at least one server, and at most 100 million",
             Wrong::Load => "the load must not be negative, and its steps must be in the order of time",
             Wrong::Instants => "the instants of arrival must not be negative, and be in the order of time",
-            Wrong::Service => "service times must not be negative, and there must be one",
+            Wrong::ServiceTime => "service times must not be negative, and there must be one",
             Wrong::Standby => "the standby time must not be negative",
             Wrong::Setup => "the setup time must not be negative, and end where servers turn off",
             Wrong::Buffer => "a server must hold at least one task",
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(wrong(|s| s.servers = 0), Err(Wrong::Servers));
         assert_eq!(wrong(|s| s.arrivals = Arrivals::Poisson(Load::Constant(-1.0))), Err(Wrong::Load));
         assert_eq!(wrong(|s| s.arrivals = Arrivals::Trace([2.0, 1.0].into())), Err(Wrong::Instants));
-        assert_eq!(wrong(|s| s.service = Service::Trace([].into())), Err(Wrong::Service));
+        assert_eq!(wrong(|s| s.service = ServiceTime::Trace([].into())), Err(Wrong::ServiceTime));
         assert_eq!(wrong(|s| s.standby = Delay::Exponential(0.0)), Err(Wrong::Standby));
         assert_eq!(wrong(|s| s.setup = Delay::Never), Err(Wrong::Setup));
         assert_eq!(wrong(|s| s.start.queues = vec![0.2, 0.5]), Err(Wrong::Start));

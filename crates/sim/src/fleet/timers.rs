@@ -21,7 +21,7 @@ pub(super) struct Due {
 /// What ends. In this order if at the same instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    Service,
+    ServiceTime,
     Setup,
     Standby,
 }
@@ -68,7 +68,7 @@ impl Timers {
     /// Something ends for a server at `at`. Setups, standby times and services that are alike are put down in the order
     /// in which they end.
     pub(super) fn add(&mut self, server: u32, end: End, at: f64) {
-        if let (End::Service, Some(wheel)) = (end, &mut self.wheel) {
+        if let (End::ServiceTime, Some(wheel)) = (end, &mut self.wheel) {
             return wheel.add(&mut self.seats, server, at);
         }
         let list = self.list(end);
@@ -112,7 +112,7 @@ impl Timers {
             Some(wheel) => wheel.next_at(&mut self.seats, until).unwrap_or(f64::INFINITY),
             None => self.service.due,
         };
-        let mut first = (service, End::Service);
+        let mut first = (service, End::ServiceTime);
         for other in [(self.setup.due, End::Setup), (self.standby.due, End::Standby)] {
             if other.0 < first.0 {
                 first = other;
@@ -123,7 +123,7 @@ impl Timers {
 
     /// Takes off the server of an end that [`Timers::next_at`] has announced.
     pub(super) fn take(&mut self, end: End) -> Option<u32> {
-        if let (End::Service, Some(wheel)) = (end, &mut self.wheel) {
+        if let (End::ServiceTime, Some(wheel)) = (end, &mut self.wheel) {
             return wheel.take();
         }
         let server = self.list(end).head;
@@ -141,7 +141,7 @@ impl Timers {
 
     fn list(&mut self, end: End) -> &mut List {
         match end {
-            End::Service => &mut self.service,
+            End::ServiceTime => &mut self.service,
             End::Setup => &mut self.setup,
             End::Standby => &mut self.standby,
         }
@@ -184,13 +184,13 @@ mod tests {
         let mut timers = Timers::new(3, Services::Alike, true);
         timers.add(0, End::Standby, 1.0);
         timers.add(1, End::Setup, 1.0);
-        timers.add(2, End::Service, 1.0);
+        timers.add(2, End::ServiceTime, 1.0);
         let mut order = Vec::new();
         while let Some((_, end)) = timers.next_at(1.0) {
             timers.take(end);
             order.push(end);
         }
-        assert_eq!(order, [End::Service, End::Setup, End::Standby]);
+        assert_eq!(order, [End::ServiceTime, End::Setup, End::Standby]);
         assert_eq!(timers.next_at(f64::INFINITY), None);
     }
 }

@@ -204,11 +204,14 @@ impl Watch {
 
     /// No query waits while one more may run of what it is, and a cluster that has not turned it away surely has room.
     fn nobody_waits_in_vain(&self) -> Result<(), String> {
-        // There, all wait for idle clusters.
+        // There, all wait for idle clusters, and not for one where something works that nobody waits for, if there are others.
         let only_idle = self.rules.policy.routes_by() == Routing::DelayedOff;
         for (id, known) in self.clusters.iter().filter(|(_, known)| known.life == Life::Up && !known.draining) {
             for seat in [Seat::Slot, Seat::Control] {
-                let most = if only_idle && seat == Seat::Slot { 1 } else { u32::MAX };
+                let most = match only_idle && seat == Seat::Slot {
+                    true => u32::from(!known.burns && !known.stuck),
+                    false => u32::MAX,
+                };
                 if self.taken(*id, seat) < self.limit(known, seat).0.min(most) {
                     let query = match seat {
                         Seat::Slot => self.waits_in_vain(*id, known),

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use punctual_sim::fleet::phases::NoPhases;
-use punctual_sim::fleet::{Arrivals, Delay, Load, PhaseType, Service};
+use punctual_sim::fleet::{Arrivals, Delay, Load, PhaseType, ServiceTime};
 use serde::Deserialize;
 
 /// The most that is read of a file.
@@ -25,7 +25,7 @@ pub(super) struct Wait(pub(super) Delay);
 /// How long tasks take; a file is read later.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
-    Known(Service),
+    Known(ServiceTime),
     Phases(PathBuf),
     Trace(PathBuf),
 }
@@ -89,14 +89,14 @@ impl FromStr for Kind {
 
     fn from_str(text: &str) -> Result<Kind, String> {
         let phases = |phases: Result<PhaseType, NoPhases>| match phases {
-            Ok(phases) => Ok(Kind::Known(Service::PhaseType(phases))),
+            Ok(phases) => Ok(Kind::Known(ServiceTime::PhaseType(phases))),
             Err(why) => Err(format!("{why}")),
         };
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         match name {
-            "exponential" => Ok(Kind::Known(Service::Exponential)),
-            "deterministic" => Ok(Kind::Known(Service::Deterministic)),
-            "lognormal" => Ok(Kind::Known(Service::LogNormal { variation: number(rest)? })),
+            "exponential" => Ok(Kind::Known(ServiceTime::Exponential)),
+            "deterministic" => Ok(Kind::Known(ServiceTime::Deterministic)),
+            "lognormal" => Ok(Kind::Known(ServiceTime::LogNormal { variation: number(rest)? })),
             "erlang" => phases(PhaseType::erlang(rest.parse().map_err(|_| "erlang:K takes a number of phases")?)),
             "hyperexponential" => phases(PhaseType::hyperexponential(number(rest)?)),
             "coxian" => {
@@ -116,14 +116,14 @@ impl FromStr for Kind {
 }
 
 impl Kind {
-    pub(super) fn read(&self) -> Result<Service, String> {
+    pub(super) fn read(&self) -> Result<ServiceTime, String> {
         match self {
             Kind::Known(service) => Ok(service.clone()),
-            Kind::Trace(path) => Ok(Service::Trace(listed(path)?)),
+            Kind::Trace(path) => Ok(ServiceTime::Trace(listed(path)?)),
             Kind::Phases(path) => {
                 let said = |why: &dyn std::fmt::Display| format!("reading phases from {}: {why}", path.display());
                 let Phases { first, next, rates } = serde_json::from_str(&text(path)?).map_err(|why| said(&why))?;
-                Ok(Service::PhaseType(PhaseType::new(first, next, rates).map_err(|why| said(&why))?))
+                Ok(ServiceTime::PhaseType(PhaseType::new(first, next, rates).map_err(|why| said(&why))?))
             }
         }
     }
@@ -173,7 +173,7 @@ mod tests {
             [Delay::Exponential(10.0), Delay::Fixed(2.0), Delay::Never]
         );
         let coxian = PhaseType::coxian(vec![2.0, 1.0], vec![0.5]).expect("it exists");
-        assert_eq!("coxian:2,0.5,1".parse(), Ok(Kind::Known(Service::PhaseType(coxian))));
+        assert_eq!("coxian:2,0.5,1".parse(), Ok(Kind::Known(ServiceTime::PhaseType(coxian))));
         assert_eq!(
             "hyperexponential:0.5".parse::<Kind>(),
             Err("a hyperexponential time has a squared coefficient of variation of one or more".to_owned())

@@ -36,7 +36,7 @@ use flow::{Flow, Regime};
 pub struct Fluid {
     /// Arrivals per server and mean service time.
     pub load: Load,
-    /// Service times.
+    /// ServiceTime times.
     pub service: PhaseType,
     /// μ: the rate at which an idle server turns off; zero for JIQ.
     pub standby: f64,

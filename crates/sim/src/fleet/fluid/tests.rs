@@ -1,3 +1,5 @@
+//! The fluid limit against closed forms, its fixed point, and from anywhere.
+
 use punctual_core::math;
 use punctual_core::rng::{Rng, Stream};
 
