@@ -8,7 +8,7 @@
 //! ```
 //!
 //! In the load `backlog` each of the ten wants more than its share, so that all eleven always have something waiting, and what
-//! they get should be equal. In `steady` each of the ten wants less than its share, and should get all of it, soon. ServiceTime is
+//! they get should be equal. In `steady` each of the ten wants less than its share, and should get all of it, soon. Service is
 //! the work of what finished, by the warehouse's own figures, not by what the gateway thinks that it was.
 //!
 //! As many may wait as usual, so somebody is refused: whoever it is, and how often, is part of the table.

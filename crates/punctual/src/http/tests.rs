@@ -199,7 +199,7 @@ async fn health_and_readiness_follow_the_driver_and_the_clusters() {
     assert_eq!(fetch(&starting, "/healthz").await.0, "HTTP/1.1 200 OK");
     assert_eq!(
         shown(&starting, "/readyz").await,
-        "HTTP/1.1 503 ServiceTime Unavailable\n{\"error\":\"no cluster is ready\"}\n"
+        "HTTP/1.1 503 Service Unavailable\n{\"error\":\"no cluster is ready\"}\n"
     );
 
     let mut snapshot = sample::snapshot();
@@ -207,14 +207,14 @@ async fn health_and_readiness_follow_the_driver_and_the_clusters() {
     let leaving = gateway(Some(snapshot)).await;
     assert_eq!(
         shown(&leaving, "/readyz").await,
-        "HTTP/1.1 503 ServiceTime Unavailable\n{\"error\":\"the gateway is shutting down\"}\n"
+        "HTTP/1.1 503 Service Unavailable\n{\"error\":\"the gateway is shutting down\"}\n"
     );
 
     let dead = gateway(None).await;
     for path in ["/healthz", "/readyz", "/v1/clusters"] {
         assert_eq!(
             shown(&dead, path).await,
-            "HTTP/1.1 503 ServiceTime Unavailable\n{\"error\":\"the driver does not answer\"}\n"
+            "HTTP/1.1 503 Service Unavailable\n{\"error\":\"the driver does not answer\"}\n"
         );
     }
 }
@@ -303,7 +303,7 @@ async fn what_cannot_be_explained_says_why() {
     let (status, answer) = post(&gateway, r#"{"sql": "show punctual.slo"}"#).await;
     assert!(status == "HTTP/1.1 200 OK" && answer.contains("\"verdict\":\"answer\""), "{status} {answer}");
     let dead = self::gateway(None).await;
-    assert_eq!(post(&dead, r#"{"sql": "select 1"}"#).await.0, "HTTP/1.1 503 ServiceTime Unavailable");
+    assert_eq!(post(&dead, r#"{"sql": "select 1"}"#).await.0, "HTTP/1.1 503 Service Unavailable");
 }
 
 #[tokio::test]

@@ -145,7 +145,13 @@ class Session {
     while ((await watcher.query(sleeping)).rowCount === 0);
     await watcher.end();
     const canceller = new Client({ host: '127.0.0.1', port: Number(port), user: 'ann', database });
-    canceller.cancel(this.client, this.client._getActiveQuery());
+    const active = this.client._getActiveQuery();
+    if (active) {
+      // Until the server hangs up, a signal may be on its way that would end the next query.
+      const gone = new Promise((resolve) => canceller.connection.once('end', resolve));
+      canceller.cancel(this.client, active);
+      await gone;
+    }
     return running;
   }
 }

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use futures::{SinkExt, StreamExt, TryStreamExt, future, pin_mut, stream};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 use tokio_postgres::types::{Format, FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{AsyncMessage, Client, Error, NoTls, Row, RowStream, SimpleQueryMessage, Statement};
 
@@ -231,7 +233,11 @@ impl<'a> Session<'a> {
             let (watcher, connection) = config(self.place).connect(NoTls).await?;
             tokio::spawn(connection);
             while watcher.query_one(SLEEPING, &[]).await?.get::<_, i32>(0) == 0 {}
-            token.cancel_query(NoTls).await
+            // Until the server hangs up, a signal may be on its way that would end the next query.
+            let mut server = TcpStream::connect(("127.0.0.1", self.place.port)).await.expect("it listens");
+            let sent = token.cancel_query_raw(&mut server, NoTls).await;
+            let _ = server.read_to_end(&mut Vec::new()).await;
+            sent
         };
         let (ran, sent) = future::join(self.simple(sql), cancel).await;
         sent.expect("a cancel request is sent");
