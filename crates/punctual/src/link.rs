@@ -206,8 +206,8 @@ impl Explained {
 #[derive(Clone, Debug)]
 pub struct Link {
     reports: mpsc::Sender<Report>,
-    /// After `reports`: when the last of them goes, that one has gone before.
-    taker: Told,
+    /// After `reports`: when the last link goes, those of all have gone before.
+    taker: Arc<Told>,
 }
 
 /// The end of links that the driver reads.
@@ -222,18 +222,18 @@ pub trait Taker: fmt::Debug + Send + Sync {
     /// Takes in what has been brought so far, or has that done.
     fn take(&self);
 
-    /// A link has gone, perhaps the last one.
-    fn link_gone(&self);
+    /// There is no link any more.
+    fn links_gone(&self);
 }
 
-/// Whom a link tells that it has brought something.
-#[derive(Clone, Debug)]
+/// Whom links tell that they have brought something.
+#[derive(Debug)]
 struct Told(Arc<OnceLock<Arc<dyn Taker>>>);
 
 impl Drop for Told {
     fn drop(&mut self) {
         if let Some(taker) = self.0.get() {
-            taker.link_gone();
+            taker.links_gone();
         }
     }
 }
@@ -271,7 +271,7 @@ impl Link {
     pub fn new() -> (Link, Reports) {
         let (reports, receiver) = mpsc::channel(REPORTS);
         let taker = Arc::<OnceLock<_>>::default();
-        (Link { reports, taker: Told(Arc::clone(&taker)) }, Reports { receiver, taker })
+        (Link { reports, taker: Arc::new(Told(Arc::clone(&taker))) }, Reports { receiver, taker })
     }
 
     /// Sends a report, waiting while the driver is behind.

@@ -108,11 +108,6 @@ impl Mailbox {
         Poll::Pending
     }
 
-    /// The next order; None: none will come any more.
-    pub async fn recv(&mut self) -> Option<Order> {
-        std::future::poll_fn(|cx| self.poll_recv(cx)).await
-    }
-
     /// The next order, if one is there.
     pub fn try_recv(&mut self) -> Option<Order> {
         look(&self.0).orders.pop_front()

@@ -103,11 +103,15 @@ impl Held {
     }
 }
 
-/// The id of a query that runs.
-fn running(served: &Served) -> String {
+/// The id of the query that sleeps, and is not the one before it. (A query is listed until its session has reported its end, which its
+/// client may have seen before that.)
+fn running(served: &Served, before: &str) -> String {
     loop {
         let listed: Value = serde_json::from_slice(&send(served, "GET /v1/queries", "", "").body).expect("JSON");
-        if let Some(id) = listed["queries"][0]["query_id"].as_str() {
+        let queries = listed["queries"].as_array().expect("a list");
+        let sleeping = queries.iter().filter(|query| query["shape"] == "select pg_sleep ( ? )");
+        let mut ids = sleeping.filter_map(|query| query["query_id"].as_str());
+        if let Some(id) = ids.find(|id| *id != before) {
             return id.to_owned();
         }
         std::thread::yield_now();
@@ -200,10 +204,10 @@ fn queries(held: &Held) {
 fn lists(held: &Held) {
     let lists: Vec<String> = held.operations().into_iter().map(|(path, _)| path).collect();
     let lists = lists.iter().filter(|path| path.starts_with("/v1/") && held.document["paths"][path]["get"].is_object());
-    std::thread::scope(|scope| {
+    let cancelled = std::thread::scope(|scope| {
         let served = &held.served;
         let ended = scope.spawn(move || send(served, "POST /v1/query", "", SLEEP).status);
-        let running = running(served);
+        let running = running(served, "");
         for path in lists {
             held.get(path);
             held.ask("GET", path, &format!("{path}?limit=1"), "", "");
@@ -215,10 +219,11 @@ fn lists(held: &Held) {
         let path = "/v1/queries/{id}";
         assert_eq!(held.ask("DELETE", path, &format!("/v1/queries/{running}"), "", "").status, 202);
         assert_eq!(ended.join().expect("an answer"), 409);
+        running
     });
     std::thread::scope(|scope| {
         let served = &held.served;
-        scope.spawn(move || send(served, &format!("DELETE /v1/queries/{}", running(served)), "", ""));
+        scope.spawn(move || send(served, &format!("DELETE /v1/queries/{}", running(served, &cancelled)), "", ""));
         assert_eq!(held.query("select pg_sleep(1000)", json!({})).status, 409);
     });
 }

@@ -18,6 +18,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::places::Places;
 use crate::rng::Rng;
 
 /// What the dispatcher knows of a server.
@@ -46,9 +47,7 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Book {
     /// The servers, by state.
-    order: Vec<u32>,
-    /// Where each server stands in `order`.
-    place: Vec<u32>,
+    places: Places,
     /// Where the servers of each state but the last end.
     cuts: [u32; STATES - 1],
 }
@@ -56,21 +55,18 @@ pub struct Book {
 impl Book {
     /// A book of so many servers, all in one state.
     pub fn new(servers: u32, state: State) -> Book {
-        let order: Vec<u32> = (0..servers).collect();
         let cuts = [0, 1, 2].map(|cut| if cut >= state as usize { servers } else { 0 });
-        Book { place: order.clone(), order, cuts }
+        Book { places: Places::new(servers), cuts }
     }
 
     /// One more server, which is idle-off. Its number is how many there were.
     pub fn grow(&mut self) {
-        let server = self.servers();
-        self.order.push(server);
-        self.place.push(server);
+        self.places.grow();
     }
 
     /// How many servers there are.
     pub fn servers(&self) -> u32 {
-        self.order.len() as u32
+        self.places.order().len() as u32
     }
 
     /// How many are in that state.
@@ -83,7 +79,7 @@ impl Book {
     /// The state of a server, which must be one of the book's.
     #[inline]
     pub fn state(&self, server: u32) -> State {
-        let place = self.place[server as usize];
+        let place = self.places.of(server);
         State::ALL[self.cuts.iter().map(|cut| usize::from(place >= *cut)).sum::<usize>()]
     }
 
@@ -91,13 +87,13 @@ impl Book {
     #[inline]
     pub fn members(&self, state: State) -> &[u32] {
         let (start, end) = self.stretch(state);
-        &self.order[start as usize..end as usize]
+        &self.places.order()[start as usize..end as usize]
     }
 
     /// All servers, those that are busy first.
     #[inline]
     pub fn all(&self) -> &[u32] {
-        &self.order
+        self.places.order()
     }
 
     /// One of those in that state, each as likely as the other, as [`draw`] does it.
@@ -112,32 +108,21 @@ impl Book {
         let (mut at, to) = (self.state(server) as usize, state as usize);
         while at < to {
             self.cuts[at] -= 1;
-            self.stand(server, self.cuts[at]);
+            self.places.stand(server, self.cuts[at]);
             at += 1;
         }
         while at > to {
             at -= 1;
-            self.stand(server, self.cuts[at]);
+            self.places.stand(server, self.cuts[at]);
             self.cuts[at] += 1;
         }
-    }
-
-    /// Has a server change places with the one that stands at `place`.
-    #[inline]
-    fn stand(&mut self, server: u32, place: u32) {
-        let was = self.place[server as usize];
-        let other = self.order[place as usize];
-        self.order[was as usize] = other;
-        self.place[other as usize] = was;
-        self.order[place as usize] = server;
-        self.place[server as usize] = place;
     }
 
     #[inline]
     fn stretch(&self, state: State) -> (u32, u32) {
         let state = state as usize;
         let start = if state == 0 { 0 } else { self.cuts[state - 1] };
-        let end = if state == STATES - 1 { self.order.len() as u32 } else { self.cuts[state] };
+        let end = if state == STATES - 1 { self.servers() } else { self.cuts[state] };
         (start, end)
     }
 }

@@ -6,9 +6,11 @@
 //! Systems", 2017), and join-the-idle-queue (JIQ; Lu et al., 2011), which is the same without turning off.
 
 pub mod book;
+mod places;
 pub mod roll;
 pub mod tokens;
 
 pub use book::{Book, State};
+pub use places::Places;
 pub use roll::Roll;
 pub use tokens::{Found, Placement, Tokens};

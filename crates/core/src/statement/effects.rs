@@ -78,7 +78,8 @@ fn goes_to_the_client(statement: &[Lexeme<'_>]) -> bool {
 }
 
 fn calls_to_write(statement: &[Lexeme<'_>]) -> bool {
-    calls(statement).any(|call| is_writing_call(&call) || call == "set_config" && statement.iter().any(is_leave))
+    let configures = || calls(statement).any(|call| call == "set_config") && statement.iter().any(is_leave);
+    calls(statement).any(|call| is_writing_call(&call)) || configures()
 }
 
 fn is_writing_call(name: &str) -> bool {
@@ -117,6 +118,12 @@ mod tests {
         ] {
             assert!(!Statement::read(text).calls_others, "{text}");
         }
+    }
+
+    #[test]
+    fn very_many_settings_take_no_longer_than_other_texts() {
+        let text = format!("select {} 1", "set_config('a', 'b', false), ".repeat(50_000));
+        assert!(!Statement::read(&text).writes);
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Shared {
         // Nobody has said what its parameters are.
         let scan = self.ranges().and_then(|all| all.of(&reading, &[]));
         let (user, priority, writes) =
-            (UserId::of(user), statement.tag.priority.or(wished.priority), reading.is_for_the_writer());
+            (UserId::of(user), statement.tag.priority.or(wished.priority), reading.bearing().is_for_the_writer);
         let claim = Claim { user, priority, scan, writes };
         let traits = self.foresight().map(|foresight| {
             let mut traits = reading.traits(foresight.texts);

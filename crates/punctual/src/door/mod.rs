@@ -20,6 +20,7 @@
 //!   locks and `set_config` hold it for good, and the client gets a notice that says so.
 
 mod authenticate;
+pub mod bearing;
 mod blocked;
 mod cancelling;
 mod client;

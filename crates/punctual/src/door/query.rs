@@ -11,6 +11,7 @@ use punctual_core::id::{QueryId, UserId};
 use punctual_core::predict::features::add_plan;
 use punctual_core::query::{Query, SqlState, Traits};
 
+use super::bearing::{Bearing, Impact};
 use super::frames as say;
 use super::imagined::treated;
 use super::local;
@@ -18,7 +19,7 @@ use super::plan::Pipeline;
 use super::problem::{Loss, Problem};
 use super::pump::{Happening, Pump};
 use super::ranges;
-use super::reading::{Impact, Reading};
+use super::reading::Reading;
 use super::relaying::{Attempt, Ended};
 use super::replies::Replies;
 use super::session::{Over, Session};
@@ -52,12 +53,8 @@ pub(super) enum Work {
         reading: Arc<Reading>,
         /// False if it is Parse and Describe alone.
         counts: bool,
-        /// What is left behind by running it.
-        impact: Impact,
-        /// True if something of it is for the writer.
-        writes: bool,
-        /// True if something of it is not for a cluster that only reads, in a transaction and out of one.
-        not_for_a_reader: [bool; 2],
+        /// What running it does besides giving an answer.
+        bearing: Bearing,
     },
     /// Nothing, but the transaction that is open on the cluster is to fail.
     Refusal {
@@ -108,34 +105,15 @@ impl Work {
 
     /// What is left behind by running it.
     pub(super) fn impact(&self) -> Impact {
-        match self {
-            Work::Simple { reading, .. } => reading.impact(),
-            Work::Pipeline { impact, .. } => *impact,
-            Work::Refusal { .. } => Impact::Settles,
-        }
+        self.bearing().impact
     }
 
-    /// True if it is for the writer.
-    fn writes(&self) -> bool {
+    /// What running it does besides giving an answer.
+    fn bearing(&self) -> Bearing {
         match self {
-            Work::Simple { reading, .. } => reading.is_for_the_writer(),
-            Work::Pipeline { writes, .. } => *writes,
-            Work::Refusal { .. } => false,
-        }
-    }
-
-    /// True if it is not to run on a cluster that only reads, for all that its session is held there.
-    fn is_not_for_a_reader(&self, in_transaction: bool) -> bool {
-        match self {
-            Work::Simple { reading, .. } => reading.is_not_for_a_reader(in_transaction),
-            Work::Pipeline { not_for_a_reader: [within, without], .. } => {
-                if in_transaction {
-                    *within
-                } else {
-                    *without
-                }
-            }
-            Work::Refusal { .. } => false,
+            Work::Simple { reading, .. } => reading.bearing(),
+            Work::Pipeline { bearing, .. } => *bearing,
+            Work::Refusal { .. } => Bearing { impact: Impact::Settles, ..Bearing::default() },
         }
     }
 }
@@ -176,7 +154,7 @@ impl Session {
     fn wrong_cluster(&self, work: &Work) -> Option<Problem> {
         let cluster = self.held.as_ref()?.pool();
         let in_transaction = self.standing.status != b'I';
-        let is_wrong = cluster.only_reads() && work.is_not_for_a_reader(in_transaction);
+        let is_wrong = cluster.only_reads() && work.bearing().on_reader.is_refused(in_transaction);
         is_wrong.then(|| Problem::held_by_reader(cluster.name(), self.wishes.pinned.as_deref()))
     }
 
@@ -192,7 +170,7 @@ impl Session {
         self.memory = most.map_or(Memory::Own, Memory::Class);
         let scan = self.shared.ranges().and_then(|all| all.of(reading, &ranges::parameters(work, &self.statements)));
         let (user, priority) = (UserId::of(&who.user), tag.priority.or(wished.priority));
-        let claim = Claim { user, priority, scan, writes: work.writes() };
+        let claim = Claim { user, priority, scan, writes: work.bearing().is_for_the_writer };
         let (session, fingerprint, kind) = (self.id, statement.fingerprint, statement.kind);
         let about = About {
             user: Arc::clone(&who.user),

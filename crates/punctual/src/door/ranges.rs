@@ -131,7 +131,7 @@ mod tests {
     use punctual_core::time::Span;
 
     use super::*;
-    use crate::door::reading::Impact;
+    use crate::door::bearing::Bearing;
     use crate::door::statements::{Change, Described, Entry};
     use crate::door::unit::End;
     use crate::relay::carried::Prepared;
@@ -170,9 +170,7 @@ mod tests {
             end: End::Sync,
             reading: Arc::new(Reading::of("select 1")),
             counts: true,
-            impact: Impact::Reads,
-            writes: false,
-            not_for_a_reader: [false; 2],
+            bearing: Bearing::default(),
         }
     }
 
@@ -199,9 +197,7 @@ mod tests {
             end,
             reading: Arc::new(Reading::of("select 2")),
             counts,
-            impact: Impact::Reads,
-            writes: false,
-            not_for_a_reader: [false; 2],
+            bearing: Bearing::default(),
         };
         assert_eq!(parameters(&other, &statements), []);
     }
@@ -220,9 +216,7 @@ mod tests {
                 end: End::Sync,
                 reading,
                 counts: true,
-                impact: Impact::Reads,
-                writes: false,
-                not_for_a_reader: [false; 2],
+                bearing: Bearing::default(),
             };
             parameters(&work, &statements)
         };

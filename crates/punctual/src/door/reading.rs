@@ -102,36 +102,7 @@ pub enum Local {
     Impossible(Box<Problem>),
 }
 
-/// What is left behind by running something, as far as its text shows. The least comes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Impact {
-    /// Nothing: a SELECT that only reads.
-    #[default]
-    Reads,
-    /// Nothing but what the session carries anyway.
-    Settles,
-    /// A transaction in which anything may follow.
-    Opens,
-    /// Something that a second time would do once more.
-    Changes,
-}
-
 impl Reading {
-    /// What is left behind by running it.
-    pub(super) fn impact(&self) -> Impact {
-        let Statement { kind, writes, calls_others, count, .. } = *self.statement;
-        match kind {
-            _ if count > 1 => Impact::Changes,
-            Kind::Begin if writes => Impact::Opens,
-            _ if writes => Impact::Changes,
-            // It may leave something behind where it has run; where it has not begun it has not.
-            Kind::Select if calls_others => Impact::Settles,
-            Kind::Empty | Kind::Select => Impact::Reads,
-            Kind::Explain | Kind::Begin | Kind::Set | Kind::Reset | Kind::Show => Impact::Settles,
-            _ => Impact::Changes,
-        }
-    }
-
     /// Reads a text.
     pub fn of(text: &str) -> Reading {
         Reading::with_certainty(text).0
@@ -155,24 +126,6 @@ impl Reading {
     fn again(&self, text: &str) -> Reading {
         let (shape, statement) = (Arc::clone(&self.shape), Arc::clone(&self.statement));
         Reading { text: text.into(), shape, statement, effects: Vec::new(), local: None, traits: OnceLock::new() }
-    }
-
-    /// True if it may change what others see, or its session keeps its connection after it, for whatever comes.
-    pub(super) fn is_for_the_writer(&self) -> bool {
-        self.statement.writes || self.effects.iter().any(|effect| matches!(effect, Effect::Stick(_)))
-    }
-
-    /// True if it is not to run on a cluster that only reads, where a session is held: what the cluster would do without asking,
-    /// if no transaction says that it only reads, and what would have that transaction say otherwise.
-    pub(super) fn is_not_for_a_reader(&self, in_transaction: bool) -> bool {
-        let Statement { kind, writes, count, .. } = *self.statement;
-        let harmless = match kind {
-            Kind::Cursor | Kind::Prepared | Kind::Listen => true,
-            // A transaction that only reads keeps them from writing.
-            Kind::Begin | Kind::Other => in_transaction,
-            _ => false,
-        };
-        writes && (count > 1 || !harmless)
     }
 
     /// What it does to its session when it is executed with these parameters, if that depends on them.
@@ -629,12 +582,12 @@ mod tests {
         assert_eq!(bound(&[b"on"]), [Effect::Set("jit".into(), set)]);
         assert_eq!(bound(&[b"\xff"]), [Effect::Stick(Stuck::SetConfig)]);
         assert_eq!(bound(&[]), [Effect::Stick(Stuck::SetConfig)]);
-        assert!(!reading.is_for_the_writer());
+        assert!(!reading.bearing().is_for_the_writer);
     }
 
     #[test]
     fn a_cluster_that_only_reads_is_not_for_what_would_change_it() {
-        let is_not = |text: &str, within: bool| Reading::of(text).is_not_for_a_reader(within);
+        let is_not = |text: &str, within: bool| Reading::of(text).bearing().on_reader.is_refused(within);
         for text in ["insert into t values (1)", "select nextval('s')", "select 1; insert into t values (1)"] {
             assert!(is_not(text, true) && is_not(text, false), "{text}");
         }
@@ -644,7 +597,7 @@ mod tests {
         for text in ["select 1", "fetch c", "begin read only", "commit", "set a = 1"] {
             assert!(!is_not(text, true) && !is_not(text, false), "{text}");
         }
-        assert!(Reading::of("set role r").is_for_the_writer(), "whatever comes, it comes there");
+        assert!(Reading::of("set role r").bearing().is_for_the_writer, "whatever comes, it comes there");
     }
 
     #[test]

@@ -10,13 +10,13 @@ use punctual_core::id::QueryId;
 use punctual_core::time::Span;
 use tokio::time::{Instant, timeout_at};
 
+use super::bearing::Impact;
 use super::cancelling::Cancelling;
 use super::frames as say;
 use super::plan::poison;
 use super::problem::{Loss, Problem};
 use super::pump::{ClusterSide, Happening, Outgoing, Pump};
 use super::query::Work;
-use super::reading::Impact;
 use super::replies::{Expect, Replies, Step};
 use super::session::{Over, Session};
 use super::unit::{self, End, Next};

@@ -16,6 +16,7 @@ use punctual_core::event::PinEnd;
 use punctual_core::id::SessionId;
 use punctual_core::time::Span;
 
+use super::bearing::Bearing;
 use super::cancelling::Cancelling;
 use super::client::Client;
 use super::frames as say;
@@ -26,12 +27,11 @@ use super::plan::{Desk, Fetched, Pipeline, Planner, is_local, outcome};
 use super::problem::Problem;
 use super::pump::{ClusterSide, Happening, OUTGOING, Outgoing, Pump};
 use super::query::Work;
-use super::reading::{Impact, Local, Reading, Readings};
+use super::reading::{Local, Reading, Readings};
 use super::replies::{LocalEffect, Note, Replies};
 use super::shared::Shared;
 use super::standing::Standing;
 use super::statements::Statements;
-use super::survey::Survey;
 use super::table;
 use super::unit::{self, End, Next};
 use crate::catalog::{Answer, Parameter, Question};
@@ -309,14 +309,13 @@ impl Session {
         }
         if survey.counts {
             let reading = survey.main.unwrap_or_else(|| Arc::clone(&self.last));
-            let Survey { impact, writes, not_for_a_reader, .. } = survey;
-            let (counts, text) = (true, Arc::clone(&reading));
-            let work = Work::Pipeline { segment, end, reading: text, counts, impact, writes, not_for_a_reader };
+            let bearing = survey.bearing;
+            let work = Work::Pipeline { segment, end, reading: Arc::clone(&reading), counts: true, bearing };
             self.query(work, reading).await
         } else if survey.needs_cluster || ((survey.closes_portal || survey.malformed) && self.held.is_some()) {
             let reading = Arc::clone(&self.last);
-            let (impact, counts, writes, not_for_a_reader) = (Impact::Reads, false, false, [false; 2]);
-            self.uncounted(Work::Pipeline { segment, end, reading, counts, impact, writes, not_for_a_reader }).await
+            let (counts, bearing) = (false, Bearing::default());
+            self.uncounted(Work::Pipeline { segment, end, reading, counts, bearing }).await
         } else {
             self.segment_locally(&segment, end);
             Ok(())

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use punctual_core::statement::Kind;
 
+use super::bearing::Bearing;
 use super::messages::{self, Bind, Malformed, Parse, target};
 use super::parameters;
 use super::plan::{Desk, Pipeline, is_local};
-use super::reading::{Impact, Local, Reading, Readings};
+use super::reading::{Local, Reading, Readings};
 use super::unit::frames_of;
 use crate::catalog::Parameter;
 
@@ -20,13 +21,8 @@ pub struct Survey {
     pub needs_cluster: bool,
     /// What it counts as.
     pub main: Option<Arc<Reading>>,
-    /// What is left behind by running it on a cluster.
-    pub impact: Impact,
-    /// True if something of it is for the writer: see [`Reading::is_for_the_writer`].
-    pub writes: bool,
-    /// True if something of it is not for a cluster that only reads, in a transaction and out of one: see
-    /// [`Reading::is_not_for_a_reader`].
-    pub not_for_a_reader: [bool; 2],
+    /// What running it on a cluster does besides giving an answer.
+    pub bearing: Bearing,
     /// True if it closes a portal, which matters to a cluster that the session holds.
     pub closes_portal: bool,
     /// True if a message is malformed, which fails the transaction that a cluster has open. What follows is skipped.
@@ -127,11 +123,7 @@ impl Survey {
         }
         let Some(reading) = reading else { return };
         if !local && matches!(tag, b'B' | b'E') {
-            self.impact = self.impact.max(reading.impact());
-            self.writes |= reading.is_for_the_writer();
-            for (known, in_transaction) in self.not_for_a_reader.iter_mut().zip([true, false]) {
-                *known |= reading.is_not_for_a_reader(in_transaction);
-            }
+            self.bearing.add(reading.bearing());
             // The first that is more than a formality: drivers send BEGIN along with what they mean.
             let formality = |reading: &Reading| reading.statement.control || reading.statement.kind == Kind::Begin;
             if self.main.as_deref().is_none_or(|main| formality(main) && !formality(&reading)) {

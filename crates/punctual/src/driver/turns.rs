@@ -69,7 +69,7 @@ impl Turns {
             Err(panic) => {
                 **driver = None;
                 *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
-                self.wanted.notify_one();
+                self.want();
                 None
             }
         }
@@ -84,14 +84,14 @@ impl Turns {
 impl Taker for Turns {
     fn take(&self) {
         // Whoever is at it now may have looked for reports for the last time.
-        let Ok(mut driver) = self.driver.try_lock() else { return self.wanted.notify_one() };
+        let Ok(mut driver) = self.driver.try_lock() else { return self.want() };
         if self.turn(&mut driver, Driver::drain) == Some(true) {
-            self.wanted.notify_one();
+            self.want();
         }
     }
 
-    fn link_gone(&self) {
-        self.wanted.notify_one();
+    fn links_gone(&self) {
+        self.want();
     }
 }
 

@@ -348,7 +348,7 @@ public class Jdbc {
     void cancel(String sql) throws Exception {
         try (Statement statement = connection.createStatement()) {
             Thread watcher = new Thread(() -> {
-                String sleeping = "select count(*) from pg_stat_activity where datname = current_database() and (wait_event = 'PgSleep' or state <> 'active' and query like '%pg_sleep(60)')";
+                String sleeping = "select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'";
                 try (Connection other = new Jdbc(port, database, way).connection; Statement asks = other.createStatement()) {
                     while (true) {
                         try (ResultSet result = asks.executeQuery(sleeping)) {

@@ -106,6 +106,9 @@ class Printer:
 
 OUT = Printer()
 
+# How many queries of a database sleep.
+SLEEPING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"
+
 
 class Driver:
     """What a driver can do. Each method says what comes of it; a mistake is raised."""
@@ -122,8 +125,7 @@ class Driver:
         def watch():
             watcher = type(self)(self.name, self.port, self.database)
             watcher.open("")
-            sleeping = "select count(*) from pg_stat_activity where datname = current_database() and (wait_event = 'PgSleep' or state <> 'active' and query like '%pg_sleep(60)')"
-            while watcher.number(sleeping) == 0:
+            while watcher.number(SLEEPING) == 0:
                 pass
             watcher.shut()
             cancel()
@@ -503,8 +505,7 @@ class Asyncpg(Driver):
         async def main():
             watcher = await self.asyncpg.connect(**self.address, database=self.database)
             running = asyncio.ensure_future(self.connection.fetch(sql))
-            sleeping = "select count(*) from pg_stat_activity where datname = current_database() and (wait_event = 'PgSleep' or state <> 'active' and query like '%pg_sleep(60)')"
-            while not await watcher.fetchval(sleeping):
+            while not await watcher.fetchval(SLEEPING):
                 pass
             await watcher.close()
             # Cancelling the task sends a cancel request, and the next statement waits for what becomes of it.

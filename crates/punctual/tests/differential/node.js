@@ -141,7 +141,7 @@ class Session {
     running.catch(() => undefined);
     const watcher = new Client({ host: '127.0.0.1', port: Number(port), user: 'ann', database });
     await watcher.connect();
-    const sleeping = "select 1 from pg_stat_activity where datname = current_database() and (wait_event = 'PgSleep' or state <> 'active' and query like '%pg_sleep(60)')";
+    const sleeping = "select 1 from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'";
     while ((await watcher.query(sleeping)).rowCount === 0);
     await watcher.end();
     const canceller = new Client({ host: '127.0.0.1', port: Number(port), user: 'ann', database });

@@ -14,10 +14,10 @@ use super::served::Served;
 /// Who connects.
 pub(crate) const USER: &str = "ann";
 
-/// Whether a query sleeps in a database, or has slept: so long as none has begun to, the answer is 0. A Postgres signals twice for
-/// one cancel, and if the second signal is late it ends the next query before anybody has seen that sleep.
+/// Whether a query sleeps in a database: so long as none does, the answer is 0. Who has cancelled one waits until the server has
+/// hung up before it goes on: a Postgres signals twice for one cancel, and what comes between would end before it is seen asleep.
 pub(crate) const SLEEPING: &str = "select count(*)::int4 from pg_stat_activity \
-                                   where datname = current_database() and (wait_event = 'PgSleep' or state <> 'active' and query like '%pg_sleep(60)')";
+                                   where datname = current_database() and wait_event = 'PgSleep'";
 
 /// A place where runners do what they do, in a database of its own.
 #[derive(Debug)]

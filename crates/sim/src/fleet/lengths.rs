@@ -3,13 +3,13 @@
 //! As in the token book, those of one length stand side by side, so that one more task or one less is a change of places
 //! at the edge and the shortest queue is at the front: O(1) both, where a heap would take a logarithm.
 
+use punctual_core::fleet::Places;
 use punctual_core::rng::Rng;
 
 /// All servers by length.
 #[derive(Clone, Debug)]
 pub(super) struct ByLength {
-    order: Box<[u32]>,
-    place: Box<[u32]>,
+    places: Places,
     /// How many servers are of that length or shorter, for each length there is.
     upto: Vec<u32>,
 }
@@ -17,46 +17,35 @@ pub(super) struct ByLength {
 impl ByLength {
     /// So many servers with empty queues.
     pub(super) fn new(servers: u32) -> ByLength {
-        let order: Box<[u32]> = (0..servers).collect();
-        ByLength { place: order.clone(), order, upto: vec![servers] }
+        ByLength { places: Places::new(servers), upto: vec![servers] }
     }
 
     /// One of those with the shortest queue, each as likely as the other, and that length.
     pub(super) fn shortest(&self, rng: &mut Rng) -> Option<(u32, u32)> {
         let length = self.upto.iter().position(|count| *count > 0)?;
-        Some((self.order[rng.index(self.upto[length] as usize)], length as u32))
+        Some((self.places.order()[rng.index(self.upto[length] as usize)], length as u32))
     }
 
     /// A server of that length has one more.
     pub(super) fn raise(&mut self, server: u32, length: u32) {
         let length = length as usize;
         if length + 1 == self.upto.len() {
-            self.upto.push(self.order.len() as u32);
+            self.upto.push(self.places.order().len() as u32);
         }
         self.upto[length] -= 1;
-        self.stand(server, self.upto[length]);
+        self.places.stand(server, self.upto[length]);
     }
 
     /// A server of that length, which is not zero, has one less.
     pub(super) fn lower(&mut self, server: u32, length: u32) {
         let shorter = length as usize - 1;
-        self.stand(server, self.upto[shorter]);
+        self.places.stand(server, self.upto[shorter]);
         self.upto[shorter] += 1;
     }
 
     /// Bytes in use.
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.order) + size_of_val(&*self.place) + self.upto.capacity() * size_of::<u32>()
-    }
-
-    /// Has a server change places with the one at `place`.
-    fn stand(&mut self, server: u32, place: u32) {
-        let was = self.place[server as usize];
-        let other = self.order[place as usize];
-        self.order[was as usize] = other;
-        self.place[other as usize] = was;
-        self.order[place as usize] = server;
-        self.place[server as usize] = place;
+        self.places.bytes() + self.upto.capacity() * size_of::<u32>()
     }
 }
 
