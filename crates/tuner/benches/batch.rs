@@ -29,7 +29,7 @@ use punctual_core::{Span, Time};
 use punctual_sim::rehearsal::{Rehearsal, Troubles};
 use punctual_sim::workload::{Arrival, Batched, Pattern, Recorded, Remembered, again};
 use punctual_sim::world::compute::Make;
-use punctual_tuner::batch::{Batch, Common, Racing};
+use punctual_tuner::batch::{Batch, Common, Heat, Racing};
 use punctual_tuner::configuration::{Configuration, Knobs};
 use punctual_tuner::spinups::{Simulate, Split};
 
@@ -73,7 +73,13 @@ fn common(queries: usize, workloads: u64) -> Common {
     };
     let (fleet, model, troubles) = (Vec::new(), Some(model.clone()), Troubles::default());
     let rehearsal = Rehearsal { seed: 1, policy, fleet, model, make: Make::Sharing, clients: None, troubles };
-    Common { rehearsal, sizes, train: (0..workloads).map(workload).collect(), validation: Vec::new() }
+    Common {
+        rehearsal,
+        sizes,
+        train: (0..workloads).map(workload).collect(),
+        validation: Vec::new(),
+        promise: Vec::new(),
+    }
 }
 
 fn remembered(model: &Arc<Model>, at: Time, number: u64) -> Remembered {
@@ -133,7 +139,10 @@ fn run(name: &str, (count, workloads, queries): (usize, u64, usize), threads: us
     let mut batch = Batch { common: &common, threads, stop: &stop, tell: &|_, _| {} };
     let began = Instant::now();
     let outcomes = match race {
-        true => batch.race(&all, Split::Train, Racing::of(0.1)).expect("not stopped").outcomes,
+        true => {
+            let heat = Heat { configurations: &all, rival: None };
+            batch.race(&[heat], Racing::of(0.1)).expect("not stopped").remove(0).outcomes
+        }
         false => batch.simulate(&all, Split::Train).expect("not stopped"),
     };
     let took = began.elapsed().as_secs_f64();

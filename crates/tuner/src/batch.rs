@@ -4,8 +4,8 @@
 //! the luck of their queries, are the same for all configurations, so differences between these are known better than what
 //! they come to. Which thread simulates what, and how many there are, changes nothing: results are put where they belong.
 //!
-//! **Racing.** [`Batch::race`] leaves out what cannot win any more. After each round of workloads every configuration is compared with the
-//! best so far, workload by workload. It is out if it is worse with 99 % certainty (Student's t of the paired differences): if it
+//! **Racing.** [`Simulate::race`] leaves out what cannot win any more. Configurations race in heats. After each round of workloads every
+//! one is compared with the best so far of its heat, workload by workload. It is out if it is worse with 99 % certainty (Student's t of the paired differences): if it
 //! exceeds the target, and has more violations; or if the best meets the target, and it costs more. A round begins when all
 //! of the last one are done, so this does not depend on threads either.
 //!
@@ -29,7 +29,7 @@ use punctual_sim::rehearsal::{Rehearsal, Rehearsed};
 use punctual_sim::workload::Arrival;
 use punctual_sim::world::compute::Make;
 
-use crate::configuration::{Configuration, Performance, best};
+use crate::configuration::{Aggregate, Configuration, Performance, best};
 use crate::congestion::Lived;
 use crate::spinups::{Outcome, Simulate, Split};
 
@@ -42,8 +42,10 @@ pub struct Common {
     pub sizes: Vec<Spec>,
     /// Workloads to plan with, each in the order of time.
     pub train: Vec<Vec<Arrival>>,
-    /// Workloads to judge by.
+    /// Workloads to choose by.
     pub validation: Vec<Vec<Arrival>>,
+    /// Workloads to say by what the choice will come to.
+    pub promise: Vec<Vec<Arrival>>,
 }
 
 /// Simulations, and how they are run.
@@ -58,13 +60,22 @@ pub struct Batch<'a> {
     pub tell: &'a (dyn Fn(usize, usize) + Sync),
 }
 
-/// What came of a race.
+/// Configurations that race with each other, and with one of which all is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Heat<'a> {
+    /// Those that are simulated.
+    pub configurations: &'a [Configuration],
+    /// What came of another one, on the same workloads.
+    pub rival: Option<&'a [Outcome]>,
+}
+
+/// What came of a heat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Race {
     /// For each configuration, what came of the workloads that it was simulated on: all of them, or the first ones.
     pub outcomes: Vec<Vec<Outcome>>,
-    /// The best of those that were simulated on all.
-    pub best: usize,
+    /// The best of those that were simulated on all; None if that is the rival, or there is none.
+    pub best: Option<usize>,
     /// Simulations that were left out.
     pub spared: usize,
 }
@@ -85,6 +96,11 @@ impl Racing {
     pub fn of(target: f64) -> Racing {
         Racing { target, first: 4, then: 2 }
     }
+
+    /// No race: all workloads at once.
+    pub fn whole(target: f64) -> Racing {
+        Racing { target, first: usize::MAX, then: 1 }
+    }
 }
 
 impl Simulate for Batch<'_> {
@@ -96,35 +112,70 @@ impl Simulate for Batch<'_> {
         let mut outcomes = self.run(configurations, split, &jobs)?.into_iter();
         Some(configurations.iter().map(|_| outcomes.by_ref().take(workloads.len()).collect()).collect())
     }
+
+    fn race(&mut self, heats: &[Heat<'_>], racing: Racing) -> Option<Vec<Race>> {
+        let all: Vec<Configuration> = heats.iter().flat_map(|heat| heat.configurations.iter().cloned()).collect();
+        let mut next = 0;
+        let mut courses: Vec<Course<'_>> = heats.iter().map(|heat| Course::of(heat, &mut next)).collect();
+        let workloads = self.common.of(Split::Train).len();
+        let mut done = 0;
+        while done < workloads {
+            let round = if done == 0 { racing.first.max(2) } else { racing.then.max(1) }.min(workloads - done);
+            let running = courses.iter().flat_map(|course| course.running.iter().map(|one| course.first + one));
+            let jobs: Vec<(usize, usize)> =
+                running.flat_map(|one| (done..done + round).map(move |workload| (one, workload))).collect();
+            let mut outcomes = self.run(&all, Split::Train, &jobs)?.into_iter();
+            done += round;
+            courses.iter_mut().for_each(|course| course.go_on(&mut outcomes, round, workloads - done, racing.target));
+        }
+        Some(courses.into_iter().map(|course| course.race).collect())
+    }
+}
+
+/// A heat that is being run.
+struct Course<'a> {
+    rival: Option<&'a [Outcome]>,
+    /// The place of its first configuration among those of all heats.
+    first: usize,
+    /// Those that are not out, by their places in the heat.
+    running: Vec<usize>,
+    race: Race,
+}
+
+impl<'a> Course<'a> {
+    fn of(heat: &Heat<'a>, next: &mut usize) -> Course<'a> {
+        let (count, first) = (heat.configurations.len(), *next);
+        *next += count;
+        let race = Race { outcomes: vec![Vec::new(); count], best: None, spared: 0 };
+        Course { rival: heat.rival, first, running: (0..count).collect(), race }
+    }
+
+    /// Takes as many outcomes for each that is running as a round has, and drops who is beaten by then. `left`: workloads that are
+    /// still to come.
+    fn go_on(&mut self, outcomes: &mut impl Iterator<Item = Outcome>, round: usize, left: usize, target: f64) {
+        for one in &self.running {
+            self.race.outcomes[*one].extend(outcomes.by_ref().take(round));
+        }
+        let Some(done) = self.running.first().map(|one| self.race.outcomes[*one].len()) else { return };
+        let rival = self.rival.map(|rival| &rival[..done.min(rival.len())]);
+        let racers: Vec<&[Outcome]> =
+            self.running.iter().map(|one| self.race.outcomes[*one].as_slice()).chain(rival).collect();
+        let means: Vec<Performance> = racers.iter().map(|outcomes| mean(outcomes)).collect();
+        let Some(leader) = best(&means, target) else { return };
+        self.race.best = self.running.get(leader).copied();
+        let stays: Vec<bool> = racers
+            .iter()
+            .enumerate()
+            .map(|(at, racer)| at == leader || !is_beaten(racer, racers[leader], target))
+            .collect();
+        let before = self.running.len();
+        let mut stays = stays.into_iter();
+        self.running.retain(|_| stays.next().unwrap_or(false));
+        self.race.spared += (before - self.running.len()) * left;
+    }
 }
 
 impl Batch<'_> {
-    /// Simulates configurations until it is clear which is best. None if there is nothing to simulate, or it was stopped.
-    pub fn race(&self, configurations: &[Configuration], split: Split, racing: Racing) -> Option<Race> {
-        let workloads = self.common.of(split).len();
-        let mut outcomes: Vec<Vec<Outcome>> = vec![Vec::new(); configurations.len()];
-        let mut running: Vec<usize> = (0..configurations.len()).collect();
-        let (mut done, mut best, mut spared) = (0, None, 0);
-        while done < workloads {
-            let round = if done == 0 { racing.first.max(2) } else { racing.then.max(1) }.min(workloads - done);
-            let jobs: Vec<(usize, usize)> = running
-                .iter()
-                .flat_map(|configuration| (done..done + round).map(move |workload| (*configuration, workload)))
-                .collect();
-            for ((configuration, _), outcome) in jobs.iter().zip(self.run(configurations, split, &jobs)?) {
-                outcomes[*configuration].push(outcome);
-            }
-            done += round;
-            let leader = leader(&outcomes, &running, racing.target)?;
-            best = Some(leader);
-            let stays = |one: &usize| *one == leader || !is_beaten(&outcomes[*one], &outcomes[leader], racing.target);
-            let before = running.len();
-            running.retain(stays);
-            spared += (before - running.len()) * (workloads - done);
-        }
-        Some(Race { outcomes, best: best?, spared })
-    }
-
     /// Runs each job, a configuration on a workload; outcomes in their order.
     fn run(&self, configurations: &[Configuration], split: Split, jobs: &[(usize, usize)]) -> Option<Vec<Outcome>> {
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -158,6 +209,7 @@ impl Common {
         match split {
             Split::Train => &self.train,
             Split::Validation => &self.validation,
+            Split::Promise => &self.promise,
         }
     }
 
@@ -175,7 +227,12 @@ impl Common {
         let starts: Option<Vec<(Span, Spec)>> =
             configuration.spinups.iter().map(|spinup| Some((spinup.at, spec(&spinup.size)?))).collect();
         // What a workload meets belongs to it, not to the configuration.
-        let of = (workload as u64 + 1) << 2 | u64::from(split == Split::Validation) << 1;
+        let split_bits = match split {
+            Split::Train => 0,
+            Split::Validation => 2,
+            Split::Promise => 1,
+        };
+        let of = (workload as u64 + 1) << 2 | split_bits;
         let seed = self.rehearsal.seed ^ of.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let make = match &self.rehearsal.make {
             Make::Sharing => Make::Sharing,
@@ -197,13 +254,8 @@ fn outcome(rehearsed: &Rehearsed) -> Outcome {
     Outcome { performance: Performance { violation_rate, cost: rehearsed.outcome.cost }, log: log.collect() }
 }
 
-/// The best so far of those that are still running.
-fn leader(outcomes: &[Vec<Outcome>], running: &[usize], target: f64) -> Option<usize> {
-    let mean = |one: &usize| {
-        crate::configuration::Aggregate::Mean.of(outcomes[*one].iter().map(|outcome| outcome.performance))
-    };
-    let means: Vec<Performance> = running.iter().map(mean).collect();
-    best(&means, target).and_then(|place| running.get(place).copied())
+fn mean(outcomes: &[Outcome]) -> Performance {
+    Aggregate::Mean.of(outcomes.iter().map(|outcome| outcome.performance))
 }
 
 /// True if `one` is worse than `leader` beyond doubt.

@@ -78,6 +78,11 @@ impl Knobs {
 }
 
 impl Configuration {
+    /// Clusters that it has in all.
+    pub fn clusters(&self) -> usize {
+        self.fleet.len() + self.spinups.len()
+    }
+
     /// With one start more; what is started at the beginning is there from the beginning.
     pub fn with(&self, spinup: Spinup) -> Configuration {
         let mut with = self.clone();

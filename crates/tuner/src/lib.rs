@@ -14,6 +14,8 @@
 //! - [`configuration`]: what is there from the start, what is started when, and the knobs
 //! - [`congestion`]: when too much was late in simulations (Algorithm 5)
 //! - [`spinups`]: what to start when (Algorithm 4)
+//! - [`search`]: which knobs are best
+//! - [`planning`]: all of that for a day, and what it promises
 //! - [`simulated`]: the simulator's arrivals as history
 //!
 //! It reads no file, clock or entropy: rows and bytes come in, numbers and bytes go out, and the same seed gives the same.
@@ -25,7 +27,9 @@ pub mod configuration;
 pub mod congestion;
 pub mod forecast;
 pub mod past;
+pub mod planning;
 pub mod reservoir;
+pub mod search;
 pub mod simulated;
 pub mod spinups;
 

@@ -11,12 +11,14 @@
 //! ```
 //!
 //! All configurations that are still being worked at go through each step together, so that one call simulates as many as there
-//! are. (The printed line 4 simulates again what a trial has just simulated; here a round begins with what the last one found.)
+//! are. (The printed line 4 simulates again what a trial has just simulated; here a round begins with what the last one found. And
+//! a size that is clearly no better than none is not simulated on all workloads: each wave is a [race](crate::batch).)
 
 use punctual_core::id::Units;
 use punctual_core::time::{Span, Time};
 use serde::Serialize;
 
+use crate::batch::{Heat, Race, Racing};
 use crate::configuration::{Aggregate, Configuration, Performance, Spinup, best};
 use crate::congestion::{Congestion, Lived, moments};
 
@@ -34,8 +36,10 @@ pub struct Outcome {
 pub enum Split {
     /// Those to plan with.
     Train,
-    /// Those to judge a plan by.
+    /// Those to choose a plan by.
     Validation,
+    /// Those by which is said what the plan will come to: nothing was chosen by them.
+    Promise,
 }
 
 /// Simulates configurations on workloads (AutoSLO, SimulateBatch).
@@ -43,6 +47,10 @@ pub trait Simulate {
     /// For each configuration, what came of each workload of the split: the same workloads, with the same luck, each
     /// time. None if it was stopped.
     fn simulate(&mut self, configurations: &[Configuration], split: Split) -> Option<Vec<Vec<Outcome>>>;
+
+    /// The same on the workloads to plan with, except that what clearly loses its heat is left at some of them. One race for each
+    /// heat, in their order.
+    fn race(&mut self, heats: &[Heat<'_>], racing: Racing) -> Option<Vec<Race>>;
 }
 
 /// How starts are looked for.
@@ -64,13 +72,16 @@ pub struct Search {
     pub apart: Span,
     /// Workloads that must be delinquent; None: half of those that there are.
     pub delinquent: Option<usize>,
+    /// Clusters that a configuration may have, those from the start included.
+    pub most: usize,
 }
 
 impl Search {
     /// The paper's settings (η 5, φ 5, lead and distance as long as a start takes).
     pub fn of(target: f64, sizes: Vec<Units>, start_takes: Span) -> Search {
         let (lead, apart) = (start_takes, start_takes);
-        Search { target, sizes, rounds: 5, attempts: 5, aggregate: Aggregate::Mean, lead, apart, delinquent: None }
+        let (aggregate, delinquent, most) = (Aggregate::Mean, None, usize::MAX);
+        Search { target, sizes, rounds: 5, attempts: 5, aggregate, lead, apart, delinquent, most }
     }
 }
 
@@ -118,8 +129,10 @@ pub enum Enough {
     NoCongestion,
     /// Nothing that was tried is better.
     NothingHelps,
-    /// There are as many as there may be.
+    /// As many have been added as may be.
     Rounds,
+    /// There are as many clusters as there may be.
+    MostClusters,
     /// Nothing may be started.
     NoSizes,
 }
@@ -150,14 +163,21 @@ pub fn schedule(initial: &[Configuration], search: &Search, simulator: &mut dyn 
 
 /// Tries every size at the moment of each configuration that is trying one; how many were simulated.
 fn wave(grown: &mut [Growing], search: &Search, simulator: &mut dyn Simulate) -> Option<usize> {
-    let trials: Vec<Configuration> =
-        grown.iter().flat_map(|growing| growing.trials(search)).map(|(_, with)| with).collect();
-    let mut outcomes = simulator.simulate(&trials, Split::Train)?.into_iter();
-    for growing in grown.iter_mut().filter(|growing| growing.is_trying()) {
-        let tried: Vec<_> = growing.trials(search).into_iter().zip(outcomes.by_ref()).collect();
-        growing.choose(tried, search);
+    let trying = || grown.iter().filter(|growing| growing.is_trying());
+    let trials: Vec<Vec<(Spinup, Configuration)>> = trying().map(|growing| growing.trials(search)).collect();
+    let tried: Vec<Vec<Configuration>> =
+        trials.iter().map(|trials| trials.iter().map(|(_, with)| with.clone()).collect()).collect();
+    let heats: Vec<Heat<'_>> = tried
+        .iter()
+        .zip(trying())
+        .map(|(configurations, growing)| Heat { configurations, rival: Some(&growing.outcomes) })
+        .collect();
+    let races = simulator.race(&heats, search.racing())?;
+    let trying = grown.iter_mut().filter(|growing| growing.is_trying());
+    for ((growing, trials), race) in trying.zip(trials).zip(races) {
+        growing.choose(trials.into_iter().zip(race.outcomes).collect(), search);
     }
-    Some(trials.len())
+    Some(tried.iter().map(Vec::len).sum())
 }
 
 /// A configuration that is being worked at.
@@ -192,7 +212,11 @@ impl Growing {
         let logs: Vec<&[Lived]> = self.outcomes.iter().map(|outcome| outcome.log.as_slice()).collect();
         let mut moments = moments(&logs, &search.congestion(logs.len()));
         moments.truncate(search.attempts);
-        self.state = if moments.is_empty() { State::Done(Enough::NoCongestion) } else { State::Trying(moments) };
+        self.state = match moments.is_empty() {
+            true => State::Done(Enough::NoCongestion),
+            false if self.configuration.clusters() >= search.most => State::Done(Enough::MostClusters),
+            false => State::Trying(moments),
+        };
     }
 
     fn is_trying(&self) -> bool {
@@ -210,7 +234,9 @@ impl Growing {
     }
 
     /// Keeps the best of what was tried, if it is better than what there was.
-    fn choose(&mut self, tried: Vec<((Spinup, Configuration), Vec<Outcome>)>, search: &Search) {
+    fn choose(&mut self, mut tried: Vec<((Spinup, Configuration), Vec<Outcome>)>, search: &Search) {
+        // What was left at some workloads has lost.
+        tried.retain(|(_, outcomes)| outcomes.len() == self.outcomes.len());
         let performances = tried.iter().map(|(_, outcomes)| search.together(outcomes));
         let all: Vec<Performance> = std::iter::once(self.performance).chain(performances).collect();
         let chosen = best(&all, search.target).and_then(|place| place.checked_sub(1));
@@ -243,6 +269,14 @@ impl Search {
         self.aggregate.of(outcomes.iter().map(|outcome| outcome.performance))
     }
 
+    /// Races go by means; where something else counts all workloads are simulated.
+    fn racing(&self) -> Racing {
+        match self.aggregate {
+            Aggregate::Mean => Racing::of(self.target),
+            Aggregate::P95 => Racing::whole(self.target),
+        }
+    }
+
     fn congestion(&self, workloads: usize) -> Congestion {
         let of = self.delinquent.unwrap_or(workloads.div_ceil(2)).max(1);
         Congestion { share: self.target, workloads: of, lead: self.lead, apart: self.apart }
@@ -266,6 +300,11 @@ mod tests {
         fn simulate(&mut self, configurations: &[Configuration], split: Split) -> Option<Vec<Vec<Outcome>>> {
             self.calls.push((configurations.len(), split));
             Some(configurations.iter().map(|configuration| vec![self.outcome(configuration); 2]).collect())
+        }
+
+        fn race(&mut self, heats: &[Heat<'_>], _: Racing) -> Option<Vec<Race>> {
+            let all = heats.iter().map(|heat| self.simulate(heat.configurations, Split::Train));
+            all.map(|outcomes| Some(Race { outcomes: outcomes?, best: None, spared: 0 })).collect()
         }
     }
 
@@ -342,6 +381,9 @@ mod tests {
         let few = Search { rounds: 2, ..search(0.0) };
         let found = schedule(&[start(&[8])], &few, &mut world).expect("not stopped");
         assert_eq!((found.candidates[0].added.len(), found.candidates[0].because), (2, Enough::Rounds));
+        let full = Search { most: 3, ..search(0.0) };
+        let found = schedule(&[start(&[8])], &full, &mut world).expect("not stopped");
+        assert_eq!((found.candidates[0].added.len(), found.candidates[0].because), (2, Enough::MostClusters));
         let none = Search { sizes: Vec::new(), ..search(0.0) };
         let found = schedule(&[start(&[8])], &none, &mut world).expect("not stopped");
         assert_eq!(found.candidates[0].because, Enough::NoSizes);
@@ -349,6 +391,10 @@ mod tests {
         struct Stopped;
         impl Simulate for Stopped {
             fn simulate(&mut self, _: &[Configuration], _: Split) -> Option<Vec<Vec<Outcome>>> {
+                None
+            }
+
+            fn race(&mut self, _: &[Heat<'_>], _: Racing) -> Option<Vec<Race>> {
                 None
             }
         }

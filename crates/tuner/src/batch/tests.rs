@@ -48,7 +48,7 @@ fn common(slo: Span) -> Common {
         all
     };
     let (train, validation) = ((0..8).map(workload).collect(), (50..54).map(workload).collect());
-    Common { rehearsal, sizes: vec![spec(2), spec(8)], train, validation }
+    Common { rehearsal, sizes: vec![spec(2), spec(8)], train, validation, promise: Vec::new() }
 }
 
 fn configuration(fleet: &[u32]) -> Configuration {
@@ -106,19 +106,29 @@ fn a_race_finds_the_best_without_simulating_what_cannot_win() {
     let mut all: Vec<Configuration> = [&[2][..], &[8], &[2, 2], &[8, 8], &[2, 8], &[8, 8, 8]].map(configuration).into();
     all.push(configuration(&[2]).with(Spinup { at: Span::from_secs(540), size: Units(8) }));
     let racing = Racing::of(0.05);
-    let race = batch(&common, 2, &stop).race(&all, Split::Train, racing).expect("not stopped");
+    let heat = Heat { configurations: &all, rival: None };
+    let races = batch(&common, 2, &stop).race(&[heat], racing).expect("not stopped");
+    let race = &races[0];
     let whole = batch(&common, 2, &stop).simulate(&all, Split::Train).expect("not stopped");
     let means: Vec<Performance> = whole
         .iter()
         .map(|of| crate::configuration::Aggregate::Mean.of(of.iter().map(|outcome| outcome.performance)))
         .collect();
-    assert_eq!(Some(race.best), best(&means, 0.05), "{means:?}");
+    assert_eq!((race.best, races.len()), (best(&means, 0.05), 1), "{means:?}");
     assert_eq!(race.spared, race.outcomes.iter().map(|of| 8 - of.len()).sum::<usize>());
     assert!(race.spared >= 8, "{}", race.spared);
     for (raced, whole) in race.outcomes.iter().zip(&whole) {
         assert_eq!(raced[..], whole[..raced.len()]);
     }
-    assert_eq!(Some(race), batch(&common, 1, &stop).race(&all, Split::Train, racing));
+    assert_eq!(Some(&races), batch(&common, 1, &stop).race(&[heat], racing).as_ref());
+    // Against one that is known to be the best, nobody wins; and heats know nothing of each other.
+    let known = race.best.expect("one is best");
+    let others: Vec<Configuration> = all.iter().take(known).cloned().collect();
+    let against = Heat { configurations: &others, rival: Some(&whole[known]) };
+    let both = batch(&common, 2, &stop).race(&[against, heat], racing).expect("not stopped");
+    assert_eq!((both[0].best, &both[1]), (None, race));
+    let left: Vec<usize> = both[0].outcomes.iter().map(Vec::len).collect();
+    assert!(both[0].spared == left.iter().map(|of| 8 - of).sum::<usize>() && both[0].spared >= 4, "{left:?}");
 }
 
 #[test]
@@ -138,7 +148,9 @@ fn what_is_stopped_has_no_answer_and_progress_is_told() {
     // A size that is none, and nothing at all.
     assert_eq!(batch(&common, 2, &fresh).simulate(&[configuration(&[7])], Split::Train), None);
     assert_eq!(batch(&common, 2, &fresh).simulate(&[], Split::Train), Some(Vec::new()));
-    assert_eq!(batch(&common, 2, &fresh).race(&[], Split::Train, Racing::of(0.1)), None);
+    let nobody = Heat { configurations: &[], rival: None };
+    let race = Race { outcomes: Vec::new(), best: None, spared: 0 };
+    assert_eq!(batch(&common, 2, &fresh).race(&[nobody], Racing::of(0.1)), Some(vec![race]));
 }
 
 #[test]

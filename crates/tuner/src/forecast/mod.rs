@@ -4,7 +4,7 @@
 //! from that is the same for all ([`plan`]). So a forecaster is a file of its own and an arm in [`named`].
 //!
 //! ```text
-//!   past ──▶ forecaster ──▶ a plan for each hour ──▶ 12 workloads to plan with, 8 to judge the plan by
+//!   past ──▶ forecaster ──▶ a plan for each hour ──▶ workloads: 12 to plan with, 8 to choose by, others to promise by
 //! ```
 //!
 //! **Splits.** Each workload has its own seed, and each hour of it its own stream: those of one split say nothing of the
@@ -82,14 +82,16 @@ pub struct Wanted {
     pub seed: u64,
     /// Workloads to plan with.
     pub train: usize,
-    /// Workloads to judge a plan by.
+    /// Workloads to choose a plan by.
     pub validation: usize,
+    /// Workloads to say by what a plan will come to.
+    pub promise: usize,
 }
 
 impl Wanted {
-    /// That day, by 12 workloads and 8 (AutoSLO's settings).
+    /// That day, by 12 workloads and 8 (AutoSLO's settings), and none to promise by.
     pub fn of(day: Date) -> Wanted {
-        Wanted { day, like: None, left_out: BTreeSet::new(), seed: 0, train: 12, validation: 8 }
+        Wanted { day, like: None, left_out: BTreeSet::new(), seed: 0, train: 12, validation: 8, promise: 0 }
     }
 }
 
@@ -120,8 +122,10 @@ pub struct Forecast {
     pub forecaster: &'static str,
     /// Workloads to plan with.
     pub train: Vec<Workload>,
-    /// Workloads to judge a plan by.
+    /// Workloads to choose a plan by.
     pub validation: Vec<Workload>,
+    /// Workloads to say by what a plan will come to: nothing is chosen by them.
+    pub promise: Vec<Workload>,
     /// What it stands on.
     pub basis: Basis,
     /// What history cannot say, the gravest first.
@@ -144,6 +148,7 @@ pub struct Basis {
 /// The splits, by the place of their first seed among all.
 const TRAIN: u64 = 1 << 32;
 const VALIDATION: u64 = 2 << 32;
+const PROMISE: u64 = 3 << 32;
 
 /// Forecasts a day from what the reservoir has of the days before it.
 pub fn forecast(reservoir: &Reservoir, forecaster: &dyn Forecaster, wanted: &Wanted) -> Forecast {
@@ -161,8 +166,10 @@ pub fn from(past: &Past<'_>, forecaster: &dyn Forecaster, wanted: &Wanted) -> Fo
         (0..count).map(one).collect()
     };
     let (train, validation) = (split(TRAIN, wanted.train), split(VALIDATION, wanted.validation));
+    let promise = split(PROMISE, wanted.promise);
     let basis = Basis::of(past, like);
-    Forecast { forecaster: forecaster.name(), train, validation, basis, unknown: unknown::of(past, &day, like), day }
+    let unknown = unknown::of(past, &day, like);
+    Forecast { forecaster: forecaster.name(), train, validation, promise, basis, unknown, day }
 }
 
 /// Workload `number` of a split.

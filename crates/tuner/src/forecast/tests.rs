@@ -119,6 +119,12 @@ fn splits_have_seeds_of_their_own_and_the_same_seed_gives_the_same() {
         let found = with(7, 12, 8);
         assert_eq!(found, with(7, 12, 8));
         // More of one split change nothing in what there was, nor in the other.
+        let promised = Wanted { seed: 7, promise: 4, ..Wanted::of(date("2026-10-26")) };
+        let promised = forecast(&reservoir, &*forecaster, &promised);
+        assert!(promised.train == found.train && promised.validation == found.validation);
+        let of = |workloads: &[Workload]| -> Vec<u64> { workloads.iter().map(|workload| workload.seed).collect() };
+        let (mine, others) = (of(&promised.promise), [of(&found.train), of(&found.validation)].concat());
+        assert!(mine.len() == 4 && mine.iter().all(|seed| !others.contains(seed)));
         let more = with(7, 15, 3);
         assert!(more.train[..12] == found.train[..] && more.validation[..] == found.validation[..3]);
         if forecaster.name() != "seasonal_naive" {
