@@ -4,10 +4,13 @@ use serde::Serialize;
 
 /// A mean over seeds with the bounds of its 95 % interval; none with a single seed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Figure {
-    pub(crate) mean: f64,
-    pub(crate) low: Option<f64>,
-    pub(crate) high: Option<f64>,
+pub struct Figure {
+    /// The mean.
+    pub mean: f64,
+    /// The lower bound.
+    pub low: Option<f64>,
+    /// The upper bound.
+    pub high: Option<f64>,
 }
 
 impl Figure {

@@ -114,3 +114,63 @@ fn tables_of_policies_have_absolute_figures_and_changes_that_follow_from_them() 
     is_sound(&all["spinup-size"], &["none", "horizontal", "vertical", "add_cluster"], one.clone());
     is_sound(&all["trigger"], &["none", "queue_depth", "observed", "combined"], one);
 }
+
+/// Ours first, then the rivals, then ours without parts.
+const END_TO_END: [&str; 8] = [
+    "punctual",
+    "single-64",
+    "round-robin-32-32",
+    "queueing-balanced",
+    "queueing-fast",
+    "without-autoscaler",
+    "without-concurrency",
+    "without-tuner",
+];
+
+#[test]
+fn planned_days_are_held_against_rivals_and_promises_against_what_came() {
+    let found = reproduce("end-to-end");
+    let scenarios = found["scenarios"].as_array().expect("scenarios");
+    let settings: Vec<_> = scenarios.iter().map(|one| (one["day"].as_str(), number(&one["kappa"]))).collect();
+    let (first, second) = (Some("first"), Some("second"));
+    assert_eq!(settings, [(first, 4.0), (first, 2.0), (second, 4.0), (second, 2.0)]);
+    let mut relative = Vec::new();
+    for scenario in scenarios {
+        let policies = scenario["policies"].as_array().expect("policies");
+        assert!(policies.iter().map(|one| one["policy"].as_str()).eq(END_TO_END.map(Some)), "{scenario}");
+        let rivals = &policies[1..5];
+        // Of those that meet the target the cheapest, else the one that comes nearest.
+        let key = |one: &&Value| ((number(&one["violation_rate"]) - 0.1).max(0.0), number(&one["cost"]));
+        let next = rivals.iter().min_by(|a, b| key(a).partial_cmp(&key(b)).expect("numbers")).expect("rivals");
+        assert_eq!(scenario["next_best"], next["policy"]);
+        let against = number(&policies[0]["cost"]) / number(&next["cost"]) - 1.0;
+        assert!((number(&scenario["cost_against_next_best"]) - against).abs() < 1e-9, "{scenario}");
+        relative.push(against);
+        for plan in scenario["plans"].as_array().expect("plans") {
+            for (place, what) in ["violation_rate", "cost"].into_iter().enumerate() {
+                let (promised, came) = (&plan["promise"][what], number(&plan["lived"][what]));
+                let within = (number(&promised["low"])..=number(&promised["high"])).contains(&came);
+                assert_eq!(plan["within"][place], within, "{plan}");
+            }
+        }
+        assert_eq!(scenario["plans"].as_array().map(Vec::len), Some(SEEDS));
+    }
+    let mean = relative.iter().sum::<f64>() / 4.0;
+    assert!((number(&found["mean_cost_against_next_best"]) - mean).abs() < 1e-9);
+}
+
+#[test]
+fn days_of_history_are_held_against_none() {
+    let found = reproduce("tuner");
+    let rows = found["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 16);
+    for (history, change) in found["mean"].as_object().expect("changes") {
+        let days: u64 = history.parse().expect("days");
+        let of = |days: u64| rows.iter().filter(move |row| row["history_days"] == days);
+        let costs =
+            of(days).zip(of(0)).map(|(row, none)| number(&row["cost"]["mean"]) / number(&none["cost"]["mean"]) - 1.0);
+        assert!((number(&change["cost"]) - costs.sum::<f64>() / 4.0).abs() < 1e-9, "{history}: {change}");
+        assert!(of(days).all(|row| row["plans"].as_array().map(Vec::len) == Some(if days == 0 { 0 } else { SEEDS })));
+    }
+    assert_eq!(found["mean"].as_object().map(|mean| mean.len()), Some(3));
+}

@@ -20,6 +20,7 @@ pub mod agenda;
 pub mod calibration;
 pub mod fleet;
 pub mod journal;
+mod life;
 pub mod outcome;
 pub mod rehearsal;
 pub mod run;

@@ -85,6 +85,9 @@ impl<W: Iterator<Item = Arrival>> Run<W> {
                 self.world.report_at(at, Event::StudyDone { study: *study, answer });
             }
             self.world.carry_out(command, self.now);
+            if let Command::Run { query, cluster } = command {
+                self.world.foresee(&self.dispatcher, *query, *cluster, self.now);
+            }
         }
         let (now, commands, dispatcher) = (self.now, &self.commands, &self.dispatcher);
         let known = if now == before { self.shown } else { 0 };

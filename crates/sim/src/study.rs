@@ -24,24 +24,26 @@ use punctual_core::cluster::{Phase, Spec};
 use punctual_core::dispatcher::Study;
 use punctual_core::event::{Command, Event, Outcome};
 use punctual_core::id::{ClusterId, QueryId, SessionId};
-use punctual_core::predict::distribution::Prediction;
 use punctual_core::query::{Query, SqlState};
 use punctual_core::rng::Rng;
 use punctual_core::scale::{Answer, Prospect, Selector};
 use punctual_core::{Dispatcher, Span, Time};
 
+use crate::life::Life;
+
 /// The most often that the window comes again.
 const COPIES: usize = 30;
+
+/// Steps of predictions after which no more arrivals come than must: one for each query that runs when another comes. A study with this
+/// many takes some tenths of a second. Where more comes than can end, every arrival meets more than the last one, and thirty windows of that
+/// would take minutes, in which what is to be decided has long been decided otherwise.
+const STEPS: usize = 100_000;
 
 /// Ids of copies begin here: no gateway gives such ids.
 const COPIED: u64 = 1 << 63;
 
 /// Streams of chance for queries begin here.
 const DRAWS: u64 = 1 << 44;
-
-/// The longest that a query runs in a study, in seconds: a week. What a model says of queries that it was not trained on has
-/// no bound, and nobody waits for longer.
-const LONGEST: f64 = 7.0 * 86_400.0;
 
 /// Makes a study. `seed` is what its chance begins with.
 pub fn run(study: &Study, seed: u64) -> Answer {
@@ -109,9 +111,16 @@ impl<'a> Course<'a> {
         self.now = self.now.max(end);
     }
 
-    /// Goes on until so many that count have ended, or nothing comes any more.
+    /// Goes on until so many that count have ended, or nothing comes any more, or so many have come and all of it is too much work.
     fn until_ended(&mut self, count: u32) {
-        while self.counted.1 < count && self.arrival().is_some() && self.step() {}
+        let (least, mut steps) = (self.come + count as usize, 0);
+        while self.counted.1 < count && (self.come < least || steps < STEPS) && self.arrival().is_some() {
+            let come = self.come;
+            if !self.step() {
+                break;
+            }
+            steps += if self.come > come { self.known.len() } else { 0 };
+        }
     }
 
     /// Lets all that is there end: what came of it.
@@ -260,38 +269,6 @@ impl<'a> Course<'a> {
     }
 }
 
-/// When a query ends: when its chance of still running has fallen to what it drew.
-///
-/// The chance falls as its prediction says, and goes on from where it is when the prediction is another: what has been
-/// survived has been survived. (An end at the same quantile of each new prediction would move away with every arrival.)
-#[derive(Clone, Copy)]
-struct Life {
-    placed: Time,
-    prediction: Prediction,
-    /// The chance that it runs for longer than it had when that was expected of it, by that.
-    tail: f64,
-    /// The chance of still running at its end, given that it ran then.
-    share: f64,
-    end: Time,
-}
-
-impl Life {
-    fn new(placed: Time, prediction: Prediction, since: Time, share: f64) -> Life {
-        let tail = prediction.tail(since.since(placed).secs_f64());
-        let takes = prediction.exceeded_by(tail * share).min(LONGEST);
-        let end = since.max(placed + Span::from_secs_f64(takes));
-        Life { placed, prediction, tail, share, end }
-    }
-
-    /// Something else is expected of it from now on.
-    fn go_on(&mut self, now: Time, prediction: Prediction) {
-        let survived = self.prediction.tail(now.since(self.placed).secs_f64()) / self.tail;
-        // Far beyond what was thought possible nothing can be told: it is as likely to end as before.
-        let share = if survived > 0.0 { (self.share / survived).min(1.0) } else { self.share };
-        *self = Life::new(self.placed, prediction, now, share);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use punctual_core::admit::claim::Claim;
@@ -429,6 +406,21 @@ mod tests {
         study.fork.handle(study.at, Event::ClusterWanted(offer(4)), &mut commands);
         let most = 30.0 * 86_400.0 / 3_600.0 * 100.0;
         assert!(run(&study, 1).prospects.iter().all(|prospect| prospect.cost < most));
+    }
+
+    #[test]
+    fn where_more_comes_than_can_end_a_study_is_cut_short() {
+        let study = study(1, rules());
+        let mut course = Course::new(&study, 1);
+        course.until(study.at + study.rules.start_takes);
+        let before = course.come;
+        course.until_ended(600);
+        // 540 run by then, and one more with each that comes.
+        assert_eq!(course.come - before, 600, "as many as must come");
+        let mut course = Course::new(&study, 1);
+        course.until(study.at + study.rules.start_takes);
+        course.until_ended(50);
+        assert!((50..400).contains(&(course.come - before)), "{} of {}", course.come - before, course.known.len());
     }
 
     #[test]

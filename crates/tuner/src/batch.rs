@@ -6,7 +6,7 @@
 //!
 //! **Racing.** [`Simulate::race`] leaves out what cannot win any more. Configurations race in heats. After each round of workloads every
 //! one is compared with the best so far of its heat, workload by workload. It is out if it is worse with 99 % certainty (Student's t of the paired differences): if it
-//! exceeds the target, and has more violations; or if the best meets the target, and it costs more. A round begins when all
+//! exceeds the target, and has more violations; or if the best meets the target, and it costs more. (That goes by means, whatever workloads are taken together by afterwards.) A round begins when all
 //! of the last one are done, so this does not depend on threads either.
 //!
 //! ```text
@@ -95,11 +95,6 @@ impl Racing {
     /// Four workloads, then two at a time.
     pub fn of(target: f64) -> Racing {
         Racing { target, first: 4, then: 2 }
-    }
-
-    /// No race: all workloads at once.
-    pub fn whole(target: f64) -> Racing {
-        Racing { target, first: usize::MAX, then: 1 }
     }
 }
 
@@ -236,6 +231,7 @@ impl Common {
         let seed = self.rehearsal.seed ^ of.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let make = match &self.rehearsal.make {
             Make::Sharing => Make::Sharing,
+            Make::Predicted { .. } => Make::Predicted { seed },
             Make::Warehouse { table, .. } => Make::Warehouse { table: table.clone(), seed },
         };
         let policy = configuration.knobs.turned(&self.rehearsal.policy);

@@ -175,6 +175,9 @@ impl fmt::Display for Zone {
 }
 
 impl Date {
+    /// 2026-09-07, a Monday: where weeks that are generated begin.
+    pub const GENERATED: Date = Date(20_703);
+
     /// That date; None if there is none such, or it is before 1970 or after 9999.
     pub fn of(year: i32, month: u32, day: u32) -> Option<Date> {
         let date = NaiveDate::from_ymd_opt(year, month, day)?;
@@ -318,6 +321,7 @@ mod tests {
     fn dates_are_read_and_written_alike() {
         assert_eq!(date("2026-11-30").to_string(), "2026-11-30");
         assert_eq!((date("2024-05-27").weekday().name(), date("1970-01-01").weekday().name()), ("Monday", "Thursday"));
+        assert_eq!((Date::GENERATED, Date::GENERATED.weekday().name()), (date("2026-09-07"), "Monday"));
         assert_eq!((date("2024-03-01").since(date("2024-02-28")), date("2024-02-29").plus(1)), (2, date("2024-03-01")));
         for text in ["2023-02-29", "1969-12-31", "2026-1-01", "x", "2026-11-30-1"] {
             assert_eq!(Date::parse(text), None, "{text}");

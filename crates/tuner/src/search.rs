@@ -228,11 +228,7 @@ impl Searching<'_> {
         let configurations: Vec<Configuration> = fresh.iter().map(|knobs| self.with(*knobs)).collect();
         let leader = self.leader().map(|place| self.known[place].1.clone());
         let heat = Heat { configurations: &configurations, rival: leader.as_deref() };
-        let racing = match self.tuning.aggregate {
-            Aggregate::Mean => Racing::of(self.tuning.target),
-            Aggregate::P95 => Racing::whole(self.tuning.target),
-        };
-        let race = self.simulator.race(&[heat], racing)?.pop()?;
+        let race = self.simulator.race(&[heat], Racing::of(self.tuning.target))?.pop()?;
         self.known.extend(fresh.into_iter().zip(race.outcomes));
         Some(())
     }

@@ -172,7 +172,7 @@ fn wave(grown: &mut [Growing], search: &Search, simulator: &mut dyn Simulate) ->
         .zip(trying())
         .map(|(configurations, growing)| Heat { configurations, rival: Some(&growing.outcomes) })
         .collect();
-    let races = simulator.race(&heats, search.racing())?;
+    let races = simulator.race(&heats, Racing::of(search.target))?;
     let trying = grown.iter_mut().filter(|growing| growing.is_trying());
     for ((growing, trials), race) in trying.zip(trials).zip(races) {
         growing.choose(trials.into_iter().zip(race.outcomes).collect(), search);
@@ -267,14 +267,6 @@ impl Growing {
 impl Search {
     fn together(&self, outcomes: &[Outcome]) -> Performance {
         self.aggregate.of(outcomes.iter().map(|outcome| outcome.performance))
-    }
-
-    /// Races go by means; where something else counts all workloads are simulated.
-    fn racing(&self) -> Racing {
-        match self.aggregate {
-            Aggregate::Mean => Racing::of(self.target),
-            Aggregate::P95 => Racing::whole(self.target),
-        }
     }
 
     fn congestion(&self, workloads: usize) -> Congestion {

@@ -17,7 +17,7 @@ use crate::predict::distribution::Prediction;
 use crate::query::Query;
 use crate::scale::burn::Burn;
 use crate::scale::window::Window;
-use crate::scale::{Act, Answer, Because, Prospect, Scaled, Scaling, Selector, Trigger};
+use crate::scale::{Act, Answer, Because, Prospect, Scaled, Scaling, Selector, Studies, Trigger};
 use crate::time::{Span, Time};
 
 /// How often triggers are looked at while queries are there and none comes.
@@ -144,7 +144,11 @@ impl Dispatcher {
         let rules = self.policy.scaling.clone();
         let began = self.scaler.began.unwrap_or(self.now);
         let (arrivals, width) = self.scaler.window.arrivals(self.now, rules.study_window, began);
-        Study { fork: self.fork(), at: self.now, arrivals, width, rules }
+        let mut fork = self.fork();
+        if let (Studies::Sharing, Some(predicting)) = (rules.studies, &mut fork.predicting) {
+            predicting.predictor.read_no_more();
+        }
+        Study { fork, at: self.now, arrivals, width, rules }
     }
 
     /// A dispatcher that goes on from here by itself: what runs and waits, the model and the policy, and no scaling. What

@@ -47,6 +47,8 @@ pub struct Predictor {
     sites: BTreeMap<ClusterId, Site>,
     descriptions: Descriptions,
     free: Vec<u32>,
+    /// False: the networks are not asked, and what they would correct is all that is said.
+    reads: bool,
 }
 
 /// What a cluster runs, in the order of its scene.
@@ -108,7 +110,13 @@ impl Predictor {
     /// A predictor that follows no cluster yet, for this model.
     pub fn new(model: &Model) -> Predictor {
         let descriptions = Descriptions::new(model.net().shape());
-        Predictor { sites: BTreeMap::new(), descriptions, free: Vec::new() }
+        Predictor { sites: BTreeMap::new(), descriptions, free: Vec::new(), reads: true }
+    }
+
+    /// From now on the networks are not asked: predictions are those of plain sharing, at a tenth of the work. There is no way back, as
+    /// nothing is read of what comes meanwhile.
+    pub fn read_no_more(&mut self) {
+        self.reads = false;
     }
 
     /// A cluster is there, with nothing on it.
@@ -145,7 +153,7 @@ impl Predictor {
             let Some(site) = self.sites.get(&cluster) else { continue };
             look.add(model, cluster, site, slot);
         }
-        look.compute(model, &self.sites, &self.descriptions);
+        look.compute(model, &self.sites, self.reads.then_some(&self.descriptions));
         self.free.push(slot);
     }
 
@@ -183,6 +191,9 @@ impl Predictor {
             self.descriptions.resize(self.descriptions.slots() + 1);
             self.descriptions.slots() as u32 - 1
         });
+        if !self.reads {
+            return slot;
+        }
         let known = model.known(query.shape);
         model.net().describe(&[known], &[query.features], &mut self.descriptions, slot as usize);
         slot
@@ -270,9 +281,13 @@ impl Look {
         self.tries.push(Try { cluster, alone, rows: from..self.batch.targets.len() });
     }
 
-    fn compute(&mut self, model: &Model, sites: &BTreeMap<ClusterId, Site>, descriptions: &Descriptions) {
+    /// `descriptions`: of the slots; None if the networks are not asked.
+    fn compute(&mut self, model: &Model, sites: &BTreeMap<ClusterId, Site>, descriptions: Option<&Descriptions>) {
         let Look { tries, meetings, predictions, batch, .. } = self;
-        batch.compute(model, tries, sites, descriptions);
+        match descriptions {
+            Some(descriptions) => batch.compute(model, tries, sites, descriptions),
+            None => batch.skip(),
+        }
         predictions.clear();
         let heads = meetings.iter().take(tries.len()).flat_map(|meeting| &meeting.heads);
         predictions.extend(heads.zip(&batch.outputs).map(|(head, output)| model.prediction(head, *output)));
@@ -318,6 +333,15 @@ impl Batch {
         self.after_rows.extend(meeting.before.last());
         self.targets.extend(targets());
         self.heads.extend(meeting.heads.iter().map(|head| head.row));
+    }
+
+    /// Nothing is read: nothing is corrected, and states are of no use.
+    fn skip(&mut self) {
+        for states in [&mut self.before, &mut self.after] {
+            states.resize(self.targets.len());
+        }
+        self.outputs.clear();
+        self.outputs.resize(self.targets.len(), Output::NOTHING);
     }
 
     fn compute(
@@ -448,6 +472,26 @@ mod tests {
         }
         assert_eq!(predictor.scene(here).unwrap().running().len(), 40);
         assert!(predictor.scene(elsewhere).unwrap().running().is_empty());
+    }
+
+    #[test]
+    fn who_reads_no_more_says_what_networks_would_correct() {
+        let (model, mut rng) = (model(4, 3), Rng::numbered(9, 1 << 40));
+        let (mut reading, mut look) = (Predictor::new(&model), Look::new(&model));
+        reading.open(&model, ClusterId(1), Units(8));
+        for id in 0..6 {
+            reading.look(&model, at(100 * id), &profile(id, &mut rng), &[ClusterId(1)], &mut look);
+            assert!(reading.place(&model, &look, ClusterId(1)));
+        }
+        let mut plain = reading.clone();
+        plain.read_no_more();
+        let next = profile(7, &mut rng);
+        plain.look(&model, at(1_000), &next, &[ClusterId(1)], &mut look);
+        let heads: Vec<_> = look.meetings[0].heads.iter().map(|head| model.prediction(head, Output::NOTHING)).collect();
+        assert_eq!(look.predictions, heads);
+        assert!(plain.place(&model, &look, ClusterId(1)) && plain.leave(at(1_100), ClusterId(1), QueryId(2), true));
+        reading.look(&model, at(1_000), &next, &[ClusterId(1)], &mut look);
+        assert_ne!(look.predictions, heads);
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub struct Scaling {
     pub trigger: Trigger,
     /// What is started then.
     pub selector: Selector,
+    /// What a study goes by.
+    pub studies: Studies,
     /// What may be started and stopped, smallest first. The tables of the configuration that say `elastic`.
     pub offers: Vec<Spec>,
     /// How far back ends are looked at by triggers: w of the paper.
@@ -70,6 +72,7 @@ impl Default for Scaling {
             mode: Mode::Off,
             trigger: Trigger::Combined,
             selector: Selector::AddCluster,
+            studies: Studies::Network,
             offers: Vec::new(),
             window: Span::from_secs(300),
             study_window: Span::from_secs(1_800),
@@ -112,6 +115,16 @@ pub enum Selector {
     Vertical,
     /// What a study finds best beside those that are there.
     AddCluster,
+}
+
+/// What a study of what to start goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Studies {
+    /// The whole predictor.
+    Network,
+    /// Its estimate of plain sharing, which the networks would correct: a tenth of the work, for simulations of many days in which each
+    /// trigger asks for a study.
+    Sharing,
 }
 
 named! {

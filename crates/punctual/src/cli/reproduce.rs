@@ -4,6 +4,7 @@ mod fairness;
 mod fleet;
 mod laning;
 mod policies;
+mod tomorrow;
 mod world;
 
 use std::path::PathBuf;
@@ -17,6 +18,8 @@ use punctual_learn::learning::{Options, learn};
 use punctual_learn::observation::Observation;
 use punctual_learn::variant::{PLUS, STEPS, Variant, WHOLE};
 use serde::Serialize;
+
+use tomorrow::Which;
 
 use super::aside::Aside;
 use super::progress::Teller;
@@ -51,6 +54,10 @@ pub(super) enum What {
     Fairness(fairness::Flags),
     /// Many like servers that turn on and off by tokens: TABS's Figures 2, 3 and 4, and others beside it
     Fleet(fleet::Flags),
+    /// A day planned from 0, 1, 7 and 30 days of history: AutoSLO's Table 5
+    Tuner(tomorrow::Flags),
+    /// Planned days against one cluster, two in turn, and capacity that follows queueing: AutoSLO's Figure 6
+    EndToEnd(tomorrow::Flags),
 }
 
 #[derive(Debug, Args)]
@@ -114,6 +121,8 @@ pub(super) fn run(what: &What) -> Result<u8, Stop> {
         What::Laning(flags) => laning::run(flags),
         What::Fairness(flags) => fairness::run(flags),
         What::Fleet(flags) => fleet::run(flags),
+        What::Tuner(flags) => tomorrow::run(Which::Tuner, flags),
+        What::EndToEnd(flags) => tomorrow::run(Which::EndToEnd, flags),
     }
 }
 

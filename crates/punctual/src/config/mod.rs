@@ -44,7 +44,7 @@ use punctual_core::cluster::Spec;
 use punctual_core::id::Units;
 use punctual_core::mode::Mode;
 use punctual_core::route::{Counting, Routing};
-use punctual_core::scale::{Scaling, Selector, Trigger};
+use punctual_core::scale::{Scaling, Selector, Studies, Trigger};
 use punctual_core::time::Span;
 use toml::de::DeTable;
 
@@ -341,6 +341,7 @@ fn scaling(section: &Section<'_>, policy: &Policy, clusters: &[Cluster]) -> Scal
         );
     }
     Scaling {
+        studies: Studies::Network,
         mode,
         trigger: section.choice("trigger").and_then(Trigger::named).unwrap_or(Trigger::Combined),
         selector: section.choice("selector").and_then(Selector::named).unwrap_or(Selector::AddCluster),

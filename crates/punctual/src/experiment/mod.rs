@@ -19,4 +19,5 @@ pub mod laning;
 pub mod lessons;
 pub mod run;
 pub mod settings;
+pub mod tomorrow;
 pub mod workers;

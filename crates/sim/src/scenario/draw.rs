@@ -13,7 +13,7 @@ use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::rng::Rng;
 use punctual_core::route::{Counting, Routing};
-use punctual_core::scale::{Scaling, Selector, Trigger};
+use punctual_core::scale::{Scaling, Selector, Studies, Trigger};
 use punctual_core::time::{Span, Time};
 
 use super::{Scenario, models};
@@ -141,6 +141,7 @@ fn scaling(dice: &mut Dice) -> Scaling {
         least: dice.one_of(&[0, 1, 2]),
         most: dice.one_of(&[0, 2, 5, 10, 10]),
         most_per_hour: if dice.sometimes(0.3) { Some(dice.between(1.0, 100.0)) } else { None },
+        studies: dice.one_of(&[Studies::Network, Studies::Sharing]),
     }
 }
 

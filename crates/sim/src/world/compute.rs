@@ -1,4 +1,4 @@
-//! What works off the queries of one cluster: plain [`Sharing`], or the simulated [`Warehouse`].
+//! What works off the queries of one cluster: plain [`Sharing`], the simulated [`Warehouse`], or what is [`Predicted`].
 //!
 //! Sharing knows CPU work alone and is exact; random scenarios use it. The warehouse knows what TPC-DS queries ask
 //! for, and is what policies are measured against.
@@ -8,10 +8,11 @@ use std::sync::Arc;
 use punctual_core::id::{QueryId, Units};
 use punctual_core::time::Time;
 
+use super::predicted::Predicted;
 use super::sharing::{Sharing, Work};
 use super::warehouse::{Profile, Table, Template, Warehouse};
 
-/// Which of the two a world's clusters are, and all that a new one needs.
+/// Which of them a world's clusters are, and all that a new one needs.
 #[derive(Clone, Debug, Default)]
 pub enum Make {
     /// Every cluster is a [`Sharing`] that takes all that it is sent: that there is not too much of it is for the
@@ -25,6 +26,11 @@ pub enum Make {
         /// That of the executions' luck.
         seed: u64,
     },
+    /// Queries end when the dispatcher's predictor says.
+    Predicted {
+        /// That of the draws from what it says.
+        seed: u64,
+    },
 }
 
 impl Make {
@@ -32,6 +38,7 @@ impl Make {
     pub fn cluster(&self, units: Units) -> Compute {
         match self {
             Make::Sharing => Compute::Sharing(Sharing::new(units, u32::MAX)),
+            Make::Predicted { seed } => Compute::Predicted(Predicted::new(*seed)),
             Make::Warehouse { table, seed } => Compute::Warehouse {
                 warehouse: Box::new(Warehouse::new(table.parameters, units, *seed)),
                 table: table.clone(),
@@ -52,6 +59,8 @@ pub enum Compute {
         /// What templates ask for.
         table: Arc<Table>,
     },
+    /// What the predictor says.
+    Predicted(Predicted),
 }
 
 impl Compute {
@@ -64,6 +73,7 @@ impl Compute {
                 let profile = template.map_or_else(|| Profile::of_work(work), |template| table.profile(template));
                 warehouse.arrive(now, query, profile);
             }
+            Compute::Predicted(predicted) => predicted.arrive(now, query),
         }
     }
 
@@ -72,6 +82,7 @@ impl Compute {
         match self {
             Compute::Sharing(sharing) => sharing.leave(now, query),
             Compute::Warehouse { warehouse, .. } => warehouse.leave(now, query),
+            Compute::Predicted(predicted) => predicted.leave(now, query),
         }
     }
 
@@ -80,6 +91,7 @@ impl Compute {
         match self {
             Compute::Sharing(sharing) => sharing.next(),
             Compute::Warehouse { warehouse, .. } => warehouse.next(),
+            Compute::Predicted(predicted) => predicted.next(),
         }
     }
 
@@ -88,6 +100,7 @@ impl Compute {
         match self {
             Compute::Sharing(sharing) => sharing.finished(now),
             Compute::Warehouse { warehouse, .. } => warehouse.finished(now),
+            Compute::Predicted(predicted) => predicted.finished(now),
         }
     }
 
@@ -96,6 +109,7 @@ impl Compute {
         match self {
             Compute::Sharing(sharing) => sharing.running(),
             Compute::Warehouse { warehouse, .. } => warehouse.running(),
+            Compute::Predicted(predicted) => predicted.running(),
         }
     }
 
@@ -104,6 +118,7 @@ impl Compute {
         match self {
             Compute::Sharing(sharing) => sharing.waiting(),
             Compute::Warehouse { warehouse, .. } => warehouse.waiting(),
+            Compute::Predicted(_) => 0,
         }
     }
 }

@@ -16,6 +16,7 @@
 mod clients;
 pub mod compute;
 mod conditions;
+pub mod predicted;
 pub mod progress;
 pub mod sharing;
 mod sites;
@@ -23,6 +24,7 @@ pub mod warehouse;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use punctual_core::dispatcher::Dispatcher;
 use punctual_core::event::{Command, Event};
 use punctual_core::id::{ClusterId, Generation, QueryId, SessionId};
 use punctual_core::time::{Span, Time};
@@ -182,6 +184,18 @@ impl World {
             // Whatever ended it, nothing more comes of a query that was written down.
             Command::Record(ended) => self.let_go(ended.query.id),
         }
+    }
+
+    /// A query was placed on a cluster: what is expected of those that run there may be another by now.
+    pub(crate) fn foresee(&mut self, dispatcher: &Dispatcher, query: QueryId, cluster: ClusterId, now: Time) {
+        let Some(site) = self.sites.get_mut(&cluster) else { return };
+        let Some(predicted) = site.predicted() else { return };
+        // One that is not followed is in no outlook of the cluster.
+        let alone = dispatcher.outlook(query).map(|(_, placed, prediction)| (query, placed, prediction));
+        for (query, placed, prediction) in dispatcher.outlooks(cluster).chain(alone) {
+            predicted.expect(now, query, placed, prediction);
+        }
+        self.changed(cluster);
     }
 
     /// Reports something to the dispatcher, which hears of it after a while.

@@ -7,6 +7,7 @@ use punctual_core::query::SqlState;
 use punctual_core::time::{Span, Time};
 
 use super::compute::Compute;
+use super::predicted::Predicted;
 use super::{Due, World};
 
 /// A cluster as it really is.
@@ -28,6 +29,13 @@ pub(super) struct Site {
 const QUERY_CANCELED: SqlState = SqlState(*b"57014");
 /// What other queries fail with: a division by zero, say.
 const DIVISION_BY_ZERO: SqlState = SqlState(*b"22012");
+
+impl Site {
+    /// What works there, if it goes by predictions.
+    pub(super) fn predicted(&mut self) -> Option<&mut Predicted> {
+        if let Compute::Predicted(predicted) = &mut self.compute { Some(predicted) } else { None }
+    }
+}
 
 impl World {
     /// A provider is asked to start a cluster.
@@ -167,7 +175,7 @@ impl World {
     }
 
     /// Looks ahead to the cluster's next end, anew after each change.
-    fn changed(&mut self, cluster: ClusterId) {
+    pub(super) fn changed(&mut self, cluster: ClusterId) {
         let Some(site) = self.sites.get_mut(&cluster) else { return };
         site.change += 1;
         if let Some(at) = site.compute.next() {

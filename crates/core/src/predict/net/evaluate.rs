@@ -39,6 +39,9 @@ pub struct Output {
 }
 
 impl Output {
+    /// What a network of zeros says: nothing is added, and the spread is softplus(0).
+    pub const NOTHING: Output = Output { offset: 0.0, spread: std::f32::consts::LN_2 };
+
     /// ln of the median, from the base (ln seconds) and a correction learnt since.
     pub fn median(self, base: f64, correction: f64) -> f64 {
         base + f64::from(self.offset) + correction

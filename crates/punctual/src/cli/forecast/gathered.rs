@@ -25,8 +25,7 @@ const CONTROL: &str = "control";
 /// Gathers what there is.
 pub(super) fn reservoir(flags: &Flags) -> Result<Reservoir, Stop> {
     if let Some(weeks) = flags.generated {
-        let first = Date::of(2026, 9, 7).ok_or_else(|| Stop::failed("there is no such day"))?;
-        return Ok(simulated::weeks(&Weeks::of(flags.seed), first, 7 * weeks, Limits::default()));
+        return Ok(simulated::weeks(&Weeks::of(flags.seed), Date::GENERATED, 7 * weeks, Limits::default()));
     }
     let mut reservoir = match &flags.reservoir {
         Some(path) => kept(path, flags)?,
