@@ -24,12 +24,11 @@ use std::thread;
 
 use punctual_core::cluster::Spec;
 use punctual_core::id::Units;
-use punctual_core::time::Span;
 use punctual_sim::rehearsal::{Rehearsal, Rehearsed};
 use punctual_sim::workload::Arrival;
 use punctual_sim::world::compute::Make;
 
-use crate::configuration::{Configuration, Performance, best};
+use crate::configuration::{Configuration, Performance, Spinup, best};
 use crate::congestion::Lived;
 use crate::spinups::{Outcome, Simulate, Split};
 
@@ -172,8 +171,12 @@ impl Common {
         let arrivals = self.of(split).get(workload)?;
         let spec = |size: &Units| self.sizes.iter().find(|spec| spec.units == *size).cloned();
         let fleet: Option<Vec<Spec>> = configuration.fleet.iter().map(spec).collect();
-        let starts: Option<Vec<(Span, Spec)>> =
-            configuration.spinups.iter().map(|spinup| Some((spinup.at, spec(&spinup.size)?))).collect();
+        // A plan with a size that nothing offers would be refused.
+        let offers = &self.rehearsal.policy.scaling.offers;
+        let offered = |spinup: &Spinup| offers.iter().any(|offer| offer.units == spinup.size);
+        if !configuration.spinups.iter().all(offered) {
+            return None;
+        }
         // What a workload meets belongs to it, not to the configuration.
         let of = (workload as u64 + 1) << 2 | u64::from(split == Split::Validation) << 1;
         let seed = self.rehearsal.seed ^ of.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -183,7 +186,7 @@ impl Common {
         };
         let policy = configuration.knobs.turned(&self.rehearsal.policy);
         let rehearsal = Rehearsal { seed, policy, fleet: fleet?, make, ..self.rehearsal.clone() };
-        rehearsal.run_with(&starts?, arrivals, &mut |_| go()).map(|rehearsed| outcome(&rehearsed))
+        rehearsal.run_with(&configuration.spinups, arrivals, &mut |_| go()).map(|rehearsed| outcome(&rehearsed))
     }
 }
 
