@@ -16,6 +16,15 @@ pub(super) fn draw(dice: &mut Dice, horizon: Span, policy: &mut Policy, script: 
         return;
     }
     policy.planning = mode(dice);
+    if policy.scaling.offers.is_empty() && dice.sometimes(0.7) {
+        policy.scaling.offers = [1, 4].into_iter().map(|units| super::offer(dice, units)).collect();
+    }
+    // Money that is nearly spent with what is planned.
+    if policy.scaling.mode == Mode::On && dice.sometimes(0.6) {
+        policy.scaling.most_per_hour = Some(dice.between(10.0, 80.0));
+        policy.scaling.most = 10;
+        policy.max_clusters = 8;
+    }
     for (_, event) in &mut *script {
         if let Event::PolicyAdopted(policy) = event {
             policy.planning = mode(dice);
