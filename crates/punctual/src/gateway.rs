@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::cluster::Phase;
-use punctual_core::mode::Mode;
 use punctual_core::time::Span;
 use punctual_core::{BUILD, Event};
 use tokio::net::TcpListener;
@@ -263,15 +262,9 @@ fn this_program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "punctual".into())
 }
 
-/// Who has days planned, if they are.
+/// Who has days planned while plans are followed, which is up to a file that may be read again.
 fn nightly(settings: &Settings, source: &Source, clock: Clock) -> Option<Nightly> {
-    if settings.policy.planning == Mode::Off {
-        return None;
-    }
-    let Some(config) = source.file.clone() else {
-        tracing::warn!("no day is planned: that takes a configuration file");
-        return None;
-    };
+    let config = source.file.clone()?;
     let (history, planning) = (settings.history.dir.clone(), settings.planning.clone());
     Some(Nightly { program: this_program(), history, config, planning, clock })
 }

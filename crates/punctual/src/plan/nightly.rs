@@ -6,7 +6,7 @@
 //!
 //! Before noon the day that has begun is planned, from noon on the next one: so a time in the small hours plans the day that lies before
 //! people, and one in the evening tomorrow. A gateway that starts adopts the plan that was due last, if its file is there, and otherwise
-//! has it made. A plan that does not come, or is refused, changes nothing: clusters start when triggers say so, as without one.
+//! has it made; one that was made for another configuration is made again. A plan that does not come, or is refused, changes nothing: clusters start when triggers say so, as without one.
 
 use std::fmt;
 use std::fs;
@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use punctual_core::mode::Mode;
 use punctual_core::plan::{Plan, PlanRefusal};
 use punctual_core::time::{Span, Time};
 use punctual_tuner::Date;
@@ -33,6 +34,10 @@ const LONGEST: Duration = Duration::from_secs(4 * 3_600);
 
 /// How long after the start a plan is made that was due before.
 const FIRST: Span = Span::from_secs(60);
+
+/// How long after a plan has failed it is tried again, and how often.
+const AGAIN: Span = Span::from_secs(1_800);
+const TRIES: u32 = 4;
 
 /// The longest that is slept at once: clocks are set, and machines sleep.
 const NAP: Duration = Duration::from_secs(300);
@@ -80,19 +85,23 @@ impl Nightly {
     /// Plans day after day, until the gateway ends.
     pub async fn run(self, link: Link, metrics: Arc<Metrics>) {
         let started = self.clock.now();
-        let (mut date, mut at) = (self.planning.due_last(started), started);
+        let (mut date, mut at, mut tried) = (self.planning.due_last(started), started, 0);
         if date.is_some_and(|date| !self.path(date).exists()) {
             at = started + FIRST;
         }
         loop {
             self.wait_until(at).await;
-            if let Some(date) = date
-                && self.plan_of(date, &link, &metrics).await.is_err()
-            {
-                return;
-            }
-            let next = self.planning.due_next(self.clock.now().max(at));
-            (date, at) = (Some(next.0), next.1);
+            let done = match date {
+                Some(date) => self.plan_of(date, &link, &metrics).await,
+                None => Ok(true),
+            };
+            let (Ok(done), now) = (done, self.clock.now().max(at)) else { return };
+            tried += 1;
+            let next = self.planning.due_next(now);
+            (date, at, tried) = match done || tried >= TRIES || now + AGAIN >= next.1 {
+                true => (Some(next.0), next.1, 0),
+                false => (date, now + AGAIN, tried),
+            };
         }
     }
 
@@ -106,26 +115,39 @@ impl Nightly {
         }
     }
 
-    /// Has a day planned, unless that has been done, and the plan followed.
-    async fn plan_of(&self, date: Date, link: &Link, metrics: &Metrics) -> Result<(), DriverGone> {
-        let plan = match self.made(date).await {
-            Ok(plan) => plan,
-            Err(cause) => {
-                tracing::warn!(day = %date, "the day has no plan: {cause}");
-                metrics.planned("failed");
-                return Ok(());
-            }
-        };
-        match link.follow(plan).await? {
-            Some(Ok(()) | Err(PlanRefusal::Already)) => metrics.planned("adopted"),
-            Some(Err(_)) | None => metrics.planned("refused"),
+    /// Has a day planned, unless that has been done, and the plan followed, if any is. False: there is no plan.
+    async fn plan_of(&self, date: Date, link: &Link, metrics: &Metrics) -> Result<bool, DriverGone> {
+        if link.look().await?.view.planning.mode == Mode::Off {
+            return Ok(true);
         }
-        Ok(())
+        let mut is_old = self.path(date).exists();
+        loop {
+            let plan = match self.made(date, !is_old).await {
+                Ok(plan) => plan,
+                Err(cause) => {
+                    tracing::warn!(day = %date, "the day has no plan: {cause}");
+                    metrics.planned("failed");
+                    return Ok(false);
+                }
+            };
+            match link.follow(plan).await? {
+                // It was made before the configuration changed.
+                Some(Err(PlanRefusal::OtherGround { .. })) if is_old => is_old = false,
+                Some(Ok(()) | Err(PlanRefusal::Already)) => {
+                    metrics.planned("adopted");
+                    return Ok(true);
+                }
+                Some(Err(_)) | None => {
+                    metrics.planned("refused");
+                    return Ok(true);
+                }
+            }
+        }
     }
 
-    async fn made(&self, date: Date) -> Result<Plan, NoPlan> {
+    async fn made(&self, date: Date, anew: bool) -> Result<Plan, NoPlan> {
         let path = self.path(date);
-        if !path.exists() {
+        if anew {
             let dir = &self.planning.dir;
             fs::create_dir_all(dir).map_err(|cause| NoPlan::Dir(dir.clone(), cause))?;
             self.make(date, &path).await.map_err(NoPlan::Child)?;
