@@ -332,39 +332,43 @@ impl Policy {
             scaling,
             planning: _,
         } = self;
-        let Scaling {
-            mode,
-            trigger,
-            selector,
-            offers,
-            window: _,
-            study_window,
-            observations: _,
-            completions: _,
-            late_share: _,
-            queue_depth,
-            idle: _,
-            standby,
-            lifetime: _,
-            start_takes,
-            least,
-            most,
-            most_per_hour,
-        } = scaling;
-        let acts = *mode == Mode::On;
-        let scaling = (acts, trigger, selector, offers, study_window, queue_depth, standby, start_takes);
-        let budgets = (least, most, most_per_hour, max_clusters);
         let admission = (order, half_life, lanes, max_running, adaptive, max_waiting, wait_limit);
         let mut hash = Fnv::default();
         // What is derived writes every field, and every number so that it reads back; so what differs is written differently.
         let written = write!(
             hash,
-            "{:?} {min_modelled:?} {classes:?} {violation_target:?} {admission:?} {scaling:?} {budgets:?}",
-            self.routes_by()
+            "{:?} {min_modelled:?} {classes:?} {violation_target:?} {admission:?} {max_clusters:?} {:?}",
+            self.routes_by(),
+            of_scaling(scaling)
         );
         debug_assert!(written.is_ok());
         hash.0
     }
+}
+
+/// What of the rules of scaling a plan depends on.
+fn of_scaling(rules: &Scaling) -> impl fmt::Debug {
+    let Scaling {
+        mode,
+        trigger,
+        selector,
+        offers,
+        window: _,
+        study_window,
+        observations: _,
+        completions: _,
+        late_share: _,
+        queue_depth,
+        idle: _,
+        standby,
+        lifetime: _,
+        start_takes,
+        least,
+        most,
+        most_per_hour,
+    } = rules;
+    let scales = (*mode == Mode::On, trigger, selector, offers, study_window, queue_depth, standby, start_takes);
+    (scales, (least, most, most_per_hour))
 }
 
 /// FNV-1a over what is written to it.

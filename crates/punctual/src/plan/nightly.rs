@@ -219,8 +219,16 @@ fn forget_old(dir: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    use punctual_core::id::PlanId;
+    use punctual_core::plan::Knobs;
+    use punctual_core::policy::Policy;
     use punctual_tuner::Zone;
+    use serde_json::json;
+
+    use super::*;
+    use crate::link::{Report, Reports};
 
     fn planning(at: (u8, u8), zone: &str) -> Planning {
         Planning {
@@ -279,5 +287,89 @@ mod tests {
         forget_old(dir.path());
         let there = |name: &str| dir.path().join(name).exists();
         assert!(!there("2026-01-02.json") && there("2026-01-03.json") && there("mine.json"));
+    }
+
+    /// A program that stands for this one: it writes down how it was run, and a plan.
+    fn stands_in(dir: &Path, made_for: u64) -> PathBuf {
+        let (from, until) = (Time::ZERO, Time::from_micros(1));
+        let knobs = Knobs::of(&Policy::default());
+        let plan = Plan { id: PlanId(0), from, until, fleet: Vec::new(), spinups: Vec::new(), knobs, made_for };
+        let text = json!({ "format": 1, "plan": plan });
+        let script = format!(
+            "#!/bin/sh\necho \"$@\" >> {0}/runs\nwhile [ $1 != -o ]; do shift; done\necho '{text}' > $2\n",
+            dir.display()
+        );
+        let path = dir.join("program");
+        fs::write(&path, script).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("it is ours");
+        path
+    }
+
+    /// Stands for a driver whose policy has that ground: which plans it was asked to follow.
+    async fn drives(mut reports: Reports, ground: u64) -> Vec<u64> {
+        let mut asked = Vec::new();
+        while let Some(report) = reports.recv().await {
+            match report {
+                Report::Look { answer } => {
+                    let mut snapshot = crate::catalog::sample::snapshot();
+                    snapshot.view.planning.mode = Mode::On;
+                    drop(answer.send(snapshot));
+                }
+                Report::Plan { plan, answer } => {
+                    let made_for = plan.made_for;
+                    asked.push(made_for);
+                    let fits = made_for == ground;
+                    let verdict = if fits { Ok(()) } else { Err(PlanRefusal::OtherGround { made_for, ground }) };
+                    drop(answer.send(Some(verdict)));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        asked
+    }
+
+    #[tokio::test]
+    async fn a_plan_is_made_once_reported_and_made_again_for_another_configuration() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut planning = planning((3, 0), "Europe/Berlin");
+        (planning.dir, planning.reservoir) = (dir.path().join("plans"), dir.path().join("load.reservoir"));
+        let nightly = |made_for| Nightly {
+            program: stands_in(dir.path(), made_for),
+            history: PathBuf::from("history"),
+            config: PathBuf::from("punctual.toml"),
+            planning: planning.clone(),
+            clock: Clock::start(),
+        };
+        let (link, reports) = Link::new();
+        let driver = tokio::spawn(drives(reports, 2));
+        let (date, metrics) = (Date::parse("2026-12-02").expect("a date"), Metrics::new());
+        // The first is for another policy, and new: making it again would not help.
+        assert_eq!(nightly(1).plan_of(date, &link, &metrics).await, Ok(true));
+        // That one is there, does not fit, and is made again; then it fits and is taken as it is.
+        assert_eq!(nightly(2).plan_of(date, &link, &metrics).await, Ok(true));
+        assert_eq!(nightly(3).plan_of(date, &link, &metrics).await, Ok(true));
+        drop(link);
+        assert_eq!(driver.await.expect("no panic"), [1, 1, 2, 2]);
+        let runs = fs::read_to_string(dir.path().join("runs")).expect("it ran");
+        let path = dir.path().display();
+        let run = format!(
+            "plan history -c punctual.toml --day 2026-12-02 --zone Europe/Berlin --forecaster weekly --reservoir \
+             {path}/load.reservoir -o {path}/plans/2026-12-02.json --format json\n"
+        );
+        assert_eq!(runs, run.repeat(2));
+    }
+
+    #[tokio::test]
+    async fn what_fails_is_no_plan_and_changes_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let planning = Planning { dir: dir.path().to_owned(), ..planning((3, 0), "UTC") };
+        let (program, history, config) = (PathBuf::from("false"), PathBuf::new(), PathBuf::new());
+        let nightly = Nightly { program, history, config, planning, clock: Clock::start() };
+        let (link, reports) = Link::new();
+        let driver = tokio::spawn(drives(reports, 2));
+        let date = Date::parse("2026-12-02").expect("a date");
+        assert_eq!(nightly.plan_of(date, &link, &Metrics::new()).await, Ok(false));
+        drop(link);
+        assert_eq!(driver.await.expect("no panic"), [0; 0]);
     }
 }
