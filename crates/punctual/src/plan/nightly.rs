@@ -320,7 +320,7 @@ mod tests {
                     asked.push(made_for);
                     let fits = made_for == ground;
                     let verdict = if fits { Ok(()) } else { Err(PlanRefusal::OtherGround { made_for, ground }) };
-                    drop(answer.send(Some(verdict)));
+                    let _ = answer.send(Some(verdict));
                 }
                 other => panic!("{other:?}"),
             }

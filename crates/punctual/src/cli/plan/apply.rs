@@ -45,7 +45,7 @@ pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
         .map_err(|cause| Stop::failed(format_args!("{}: {cause}; is a gateway running there?", flags.url)))?;
     let because = answer["error"].as_str().unwrap_or("it does not say why");
     match (status, flags.format) {
-        (200, Format::Text) => print::line(&format!("Plan {} is followed.", plan.id))?,
+        (200, Format::Text) => print::line(format!("Plan {} is followed.", plan.id))?,
         (_, Format::Json) => print::json(&answer)?,
         (_, Format::Text) => {
             return Err(Stop::failed(format_args!("plan {} is not followed ({status}): {because}", plan.id)));
