@@ -8,6 +8,8 @@ use crate::admit::usage::MOST_KNOWN;
 use crate::cluster::{Cluster, Phase, Seat};
 use crate::dispatcher::{Dispatcher, Due, LiveState, seat_of, state_of};
 use crate::id::{ClassId, QueryId};
+use crate::mode::Mode;
+use crate::plan::{Fate, Knobs, MOST_PLANS, MOST_STARTS, Planned};
 
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,7 @@ pub fn check(dispatcher: &Dispatcher) -> Vec<Broken> {
     timers(dispatcher, &mut must);
     predictions(dispatcher, &mut must);
     tokens(dispatcher, &mut must);
+    plans(dispatcher, &mut must);
     breaches
 }
 
@@ -181,6 +184,7 @@ fn timers(d: &Dispatcher, must: &mut Must<'_>) {
         owned.extend(d.phase_limit_of(*id).map(|at| (at, Due::PhaseLimit(*id))));
     }
     owned.extend(d.scaler.wake.map(|at| (at, Due::Scale)));
+    owned.extend(d.planning.wake.map(|at| (at, Due::Plan)));
     for timer in &owned {
         must(d.timers.contains(timer), &|| format!("timer {timer:?} is not set"));
     }
@@ -199,6 +203,29 @@ fn tokens(d: &Dispatcher, must: &mut Must<'_>) {
         let (told, state) = (d.roll.state(cluster.id), state_of(cluster));
         must(told == Some(state), &|| format!("cluster {} is {state:?}, and {told:?} on the roll", cluster.id));
     }
+}
+
+/// Plans are few, are of days that do not overlap and are not over, and the knobs in force are those of today's.
+fn plans(d: &Dispatcher, must: &mut Must<'_>) {
+    let plans = d.planning.plans();
+    must(plans.len() <= MOST_PLANS, &|| format!("{} plans are followed", plans.len()));
+    for plan in plans {
+        must(plan.starts.len() <= MOST_STARTS, &|| format!("plan {} has too many starts", plan.id()));
+        let late = |start: &Planned| start.fate == Fate::Waiting && start.at <= d.now;
+        must(d.shutdown.is_some() || !plan.starts.iter().any(late), &|| {
+            format!("plan {} has a start that was due", plan.id())
+        });
+        must(plan.plan.until > d.now || d.shutdown.is_some(), &|| format!("plan {} is over and followed", plan.id()));
+    }
+    let in_order = plans.windows(2).all(|pair| pair[0].plan.until <= pair[1].plan.from);
+    must(in_order, &|| "the days of two plans overlap".into());
+    must(d.policy.planning != Mode::Off || plans.is_empty(), &|| "a plan is followed, and none is to be".into());
+    let Some(turned) = d.planning.turned() else { return };
+    let plan = plans.iter().find(|plan| plan.id() == turned);
+    must(plan.is_some_and(|plan| plan.plan.from <= d.now), &|| format!("plan {turned} is in force and should not be"));
+    must(plan.is_none_or(|plan| plan.plan.knobs == Knobs::of(&d.policy)), &|| {
+        format!("the knobs are not those of plan {turned}, which is in force")
+    });
 }
 
 /// The model follows the clusters that are open, and on each nothing but what runs there.

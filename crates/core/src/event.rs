@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::Spec;
 use crate::dispatcher::WaitsFor;
 use crate::id::{ClassId, ClusterId, Generation, LaneId, ModelId, QueryId, SessionId, StudyId, Units};
+use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::query::{Ended, Query, SqlState};
 use crate::scale::Answer;
@@ -114,6 +115,10 @@ pub enum Event {
     },
     /// These are the rules from now on.
     PolicyAdopted(Box<Policy>),
+    /// A day is to go by this plan, if it fits.
+    PlanAdopted(Box<Plan>),
+    /// An operator takes back every plan that is followed or waits for its day.
+    PlanDropped,
     /// Latencies are predicted by this model from now on. It must have been
     /// [provided](crate::Dispatcher::provide) before.
     ModelAdopted(ModelId),

@@ -41,6 +41,10 @@ pub struct Units(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ModelId(pub u64);
 
+/// Which plan of a day: the first bytes of the hash of its proposal's file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PlanId(pub u64);
+
 /// One study of what to start, numbered by the dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StudyId(pub u64);
@@ -71,14 +75,21 @@ impl fmt::Display for ClusterId {
     }
 }
 
-/// Sixteen hexadecimal digits.
 impl fmt::Display for StudyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
+/// Sixteen hexadecimal digits.
 impl fmt::Display for ModelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Sixteen hexadecimal digits.
+impl fmt::Display for PlanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }

@@ -7,7 +7,7 @@
 //! - what things are: [`time`], [`rng`], [`math`], [`id`], [`statement`], [`fingerprint`], [`tag`], [`query`],
 //!   [`class`], [`cluster`], [`billing`], [`tally`]
 //! - what is said: [`event`]
-//! - what governs: [`policy`]
+//! - what governs: [`policy`], and for a day [`plan`]
 //! - what is expected: [`predict`]
 //! - how much of time a query reads: [`scan`]
 //! - what is decided: [`route`], [`dispatcher`]
@@ -28,6 +28,7 @@ mod lexemes;
 pub mod math;
 pub mod mode;
 mod named;
+pub mod plan;
 pub mod policy;
 pub mod predict;
 pub mod query;

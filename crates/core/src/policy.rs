@@ -64,6 +64,8 @@ pub struct Policy {
     pub max_clusters: u32,
     /// How many clusters there are.
     pub scaling: Scaling,
+    /// Whether plans of days are followed.
+    pub planning: Mode,
 }
 
 impl Default for Policy {
@@ -93,6 +95,7 @@ impl Default for Policy {
             min_modelled: Span::from_millis(50),
             max_clusters: 64,
             scaling: Scaling::default(),
+            planning: Mode::Off,
         }
     }
 }

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::{Cluster, Phase};
 use crate::dispatcher::{Decision, Dispatcher, LiveState, Queued};
 use crate::event::LossCause;
-use crate::id::{ClassId, ClusterId, LaneId, ModelId, QueryId, SessionId, Units};
+use crate::id::{ClassId, ClusterId, LaneId, ModelId, PlanId, QueryId, SessionId, Units};
 use crate::mode::Mode;
+use crate::plan::{Concluded, Followed};
 use crate::predict::record::Lately;
 use crate::query::{Predicted, Query};
 use crate::route::{Counting, Routing, Verdicts};
@@ -52,6 +53,8 @@ pub struct View {
     pub scaling: Vec<Scaled>,
     /// How fast the violation budget burns.
     pub burn: Rates,
+    /// The plans that are followed.
+    pub planning: PlanningView,
 }
 
 /// The controller that routes.
@@ -80,6 +83,19 @@ pub struct ScalerView {
     pub selector: Selector,
     /// The routing policy that does both in their place, if one does.
     pub by: Option<Routing>,
+}
+
+/// The controller that follows plans.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanningView {
+    /// Whether it acts.
+    pub mode: Mode,
+    /// The plan whose knobs are in force.
+    pub turned: Option<PlanId>,
+    /// The plans that are followed or wait for their day, in the order of their days.
+    pub plans: Vec<Followed>,
+    /// The plan that was refused, dropped or done with last.
+    pub last: Option<Concluded>,
 }
 
 /// A model in force and how it does.
@@ -236,6 +252,12 @@ impl Dispatcher {
             },
             scaling: self.scaler.log.iter().cloned().collect(),
             burn: self.scaler.burn.rates(now, self.policy.violation_target),
+            planning: PlanningView {
+                mode: self.policy.planning,
+                turned: self.planning.turned(),
+                plans: self.planning.plans().to_vec(),
+                last: self.planning.last(),
+            },
         }
     }
 

@@ -32,6 +32,7 @@ use crate::metrics::Metrics;
 use crate::model::absent;
 use crate::model::file::{self, Opened};
 use crate::model::renewal::Renewal;
+use crate::plan::nightly::Nightly;
 use crate::plans::{self, Asker, Plans};
 use crate::provider::Providers;
 use crate::reload::Reload;
@@ -173,14 +174,16 @@ impl Gateway {
         let listening = tokio::spawn(door::serve(listener, link.clone(), front.clone()));
         let http = http_listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let renewal = settings.prediction.retrain.map(|every| Renewal {
-            program: std::env::current_exe().unwrap_or_else(|_| "punctual".into()),
+            program: this_program(),
             history: settings.history.dir.clone(),
             model: settings.prediction.model.clone(),
             every,
         });
         let learning = renewal.map(|renewal| tokio::spawn(renewal.run(link.clone(), metrics.clone())));
+        let nightly = nightly(&settings, &source, clock);
+        let planning = nightly.map(|nightly| tokio::spawn(nightly.run(link.clone(), metrics.clone())));
         let watching = tokio::spawn(clock::watch(clock, metrics.clone()));
-        let aside = asking.into_iter().chain(learning).chain([watching]).collect();
+        let aside = asking.into_iter().chain(learning).chain(planning).chain([watching]).collect();
         let reload = Arc::new(Reload::new(source, Arc::clone(&settings), link.clone(), guard));
         let serving = http_listener.map(|listener| {
             let shared = http::Shared::new(link.clone(), metrics, front.clone(), reload.clone());
@@ -252,6 +255,18 @@ impl Gateway {
     pub fn records(&self) -> (PathBuf, PathBuf) {
         (self.settings.history.dir.clone(), self.settings.journal.dir.clone())
     }
+}
+
+/// The program that runs.
+fn this_program() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| "punctual".into())
+}
+
+/// Who has days planned while plans are followed, which is up to a file that may be read again.
+fn nightly(settings: &Settings, source: &Source, clock: Clock) -> Option<Nightly> {
+    let config = source.file.clone()?;
+    let (history, planning) = (settings.history.dir.clone(), settings.planning.clone());
+    Some(Nightly { program: this_program(), history, config, planning, clock })
 }
 
 /// The model to begin with. A gateway without one is better than none: what is wrong with it is said.

@@ -24,6 +24,8 @@ pub mod link;
 pub mod mailbox;
 pub mod metrics;
 pub mod model;
+mod patient;
+pub mod plan;
 pub mod plans;
 pub mod prepare;
 mod print;

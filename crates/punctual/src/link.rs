@@ -17,6 +17,7 @@ use punctual_core::class::Classes;
 use punctual_core::dispatcher::{Considered, Decision, Queued};
 use punctual_core::event::{Abandoned, PinEnd, Refusal};
 use punctual_core::id::{ClusterId, QueryId, SessionId};
+use punctual_core::plan::{Plan, PlanRefusal};
 use punctual_core::query::Query;
 use punctual_core::time::Span;
 use punctual_core::{Event, view::View};
@@ -130,6 +131,13 @@ pub enum Report {
     },
     /// A model is there, to be put in force.
     Model(Opened),
+    /// A day's plan is there, to be followed.
+    Plan {
+        /// The plan.
+        plan: Box<Plan>,
+        /// Where it is told whether it is; None: the dispatcher does not decide.
+        answer: oneshot::Sender<Option<Result<(), PlanRefusal>>>,
+    },
     /// It is asked what would become of a query that nobody has sent.
     Explain {
         /// The query.
@@ -302,6 +310,16 @@ impl Link {
         let (answer, explained) = oneshot::channel();
         self.report(Report::Explain { query, under, answer }).await?;
         explained.await.map_err(|_| DriverGone)
+    }
+
+    /// Has a plan followed, and says why not if it is refused; None if the dispatcher does not decide.
+    ///
+    /// # Errors
+    /// If the driver has ended.
+    pub async fn follow(&self, plan: Plan) -> Result<Option<Result<(), PlanRefusal>>, DriverGone> {
+        let (answer, followed) = oneshot::channel();
+        self.report(Report::Plan { plan: Box::new(plan), answer }).await?;
+        followed.await.map_err(|_| DriverGone)
     }
 
     /// What was decided about a query that has been placed; None if that is not kept.

@@ -43,6 +43,7 @@ pub struct Metrics {
     clusters: ByClass,
     decisions: Histogram,
     trainings: ByClass,
+    day_plans: ByClass,
     plans: ByClass,
     logins: ByClass,
     history_dropped: Counter,
@@ -123,6 +124,12 @@ impl Metrics {
                 "Models learnt while the gateway ran, by outcome: adopted, kept (the one in force), failed",
                 Family::default(),
             ),
+            day_plans: kept(
+                add,
+                "day_plans",
+                "Days that were to be planned while the gateway ran, by outcome: adopted, refused, failed (there is no plan)",
+                Family::default(),
+            ),
             history_dropped: kept(
                 add,
                 "history_dropped",
@@ -178,6 +185,11 @@ impl Metrics {
     /// A model was learnt, or was to be: `adopted`, `kept` (the one in force), `failed`.
     pub fn trained(&self, outcome: &str) {
         self.trainings.get_or_create(&[("outcome", outcome.to_owned())]).inc();
+    }
+
+    /// A day was planned, or was to be: `adopted`, `refused`, `failed`.
+    pub fn planned(&self, outcome: &str) {
+        self.day_plans.get_or_create(&[("outcome", outcome.to_owned())]).inc();
     }
 
     /// The dispatcher handled an event in this time.
@@ -582,6 +594,7 @@ mod tests {
         let metrics = Metrics::new();
         metrics.ended(&ended(Status::Finished, 3, Some(false)), "etl");
         metrics.trained("adopted");
+        metrics.planned("adopted");
         metrics.logged_in("accepted");
         metrics.cluster("started");
         metrics.explained("had");

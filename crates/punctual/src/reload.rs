@@ -205,6 +205,10 @@ fn fixed(old: &Settings, new: &Settings) -> Vec<String> {
         ("prediction.model", old.prediction.model != new.prediction.model),
         ("prediction.retrain", old.prediction.retrain != new.prediction.retrain),
         ("prediction.explain_every", old.prediction.explain_every != new.prediction.explain_every),
+        ("plan.at", old.planning.at != new.planning.at),
+        ("plan.zone", old.planning.zone_name != new.planning.zone_name),
+        ("plan.forecaster", old.planning.forecaster != new.planning.forecaster),
+        ("plan.dir", old.planning.dir != new.planning.dir),
         ("table", old.time_tables != new.time_tables),
     ];
     keys.iter().filter(|(_, differs)| *differs).map(|(key, _)| (*key).to_owned()).collect()
@@ -260,6 +264,7 @@ fn differences(old: &punctual_core::Policy, new: &punctual_core::Policy) -> Vec<
             }
             ("classes", ..) => keys.push("class".to_owned()),
             ("lanes", ..) => keys.push("lanes".to_owned()),
+            ("planning", ..) => keys.push("plan.mode".to_owned()),
             ("min_modelled", ..) => keys.push("prediction.min_modelled".to_owned()),
             (key, ..) => keys.push(format!("policy.{key}")),
         }
@@ -337,8 +342,15 @@ keep = "scaled"
             .replace("name = \"a\"\nkind = \"simulated\"", "name = \"a\"\nkind = \"simulated\"\nslots = 9");
         let (merged, reloaded) = merged(&text);
         assert_eq!(reloaded.changed, [""; 0]);
-        let wanted =
-            ["gateway.id", "gateway.listen", "history.dir", "journal.dir", "prediction.model", "cluster \"a\""];
+        let wanted = [
+            "gateway.id",
+            "gateway.listen",
+            "history.dir",
+            "journal.dir",
+            "prediction.model",
+            "plan.dir",
+            "cluster \"a\"",
+        ];
         assert_eq!(reloaded.restart, wanted);
         let old = settings(FILE);
         assert_eq!((merged.gateway, merged.listen, &merged.history), (0, old.listen, &old.history));

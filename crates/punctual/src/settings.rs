@@ -13,6 +13,7 @@ use punctual_core::Policy;
 use punctual_core::cluster::Spec;
 use punctual_core::scan::TimeTable;
 use punctual_core::time::Span;
+use punctual_tuner::Zone;
 
 use crate::auth::credentials::{Credential, Credentials};
 use crate::auth::tokens::Tokens;
@@ -41,6 +42,8 @@ pub struct Settings {
     pub journal: Journal,
     /// Where predictions come from.
     pub prediction: Prediction,
+    /// When plans are made, and where they are kept.
+    pub planning: Planning,
     /// The rules of every decision.
     pub policy: Policy,
     /// The clusters to have, from the start or as they are needed.
@@ -188,6 +191,24 @@ pub struct Prediction {
     pub retrain: Option<Span>,
     /// At most one EXPLAIN is asked for in so long; None: none at all.
     pub explain_every: Option<Span>,
+}
+
+/// When plans of days are made, and where they are kept. Whether they are followed is
+/// [`Policy::planning`](punctual_core::Policy::planning).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planning {
+    /// At which hour and minute of the day one is made.
+    pub at: (u8, u8),
+    /// By whose clocks, and whose days they are.
+    pub zone: Zone,
+    /// The name of that zone, as it was written.
+    pub zone_name: String,
+    /// Who forecasts.
+    pub forecaster: &'static str,
+    /// Where they are kept.
+    pub dir: PathBuf,
+    /// Where what is gathered from history is kept from one to the next.
+    pub reservoir: PathBuf,
 }
 
 /// A cluster of the configuration.

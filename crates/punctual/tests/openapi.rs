@@ -144,7 +144,7 @@ fn send(served: &Served, what: &str, headers: &str, body: &str) -> Answer {
 fn before_postgres() -> Held {
     let Address::Unix(socket) = Postgres::shared().endpoint().address else { panic!("it has a socket") };
     let configuration = format!(
-        "[[class]]\nname = \"none\"\nmax_running = 0\nmax_queued = 0\n\
+        "[plan]\nmode = \"shadow\"\n[[class]]\nname = \"none\"\nmax_running = 0\nmax_queued = 0\n\
          [[table]]\nname = \"t\"\ntime_column = \"at\"\n\
          [[cluster]]\nname = \"p\"\nkind = \"postgres\"\naddress = \"unix:{}\"\ndatabase = \"postgres\"\nslots = 1\n",
         socket.display()
@@ -165,6 +165,7 @@ fn every_answer_is_of_the_schema_that_is_said_of_it() {
     lists(&held);
     explanations(&held);
     changes(&held);
+    plans(&held);
     for (path, method) in held.operations() {
         let at = path.replace("{id}", "1");
         held.ask(&method, &path, &at, "Host: example.org\r\n", "");
@@ -241,6 +242,25 @@ fn explanations(held: &Held) {
     assert_eq!(explain(json!({ "user": "ann" })), 400);
 }
 
+fn plans(held: &Held) {
+    let knobs = json!({ "lifetime": 1, "idle": 1, "observations": 1, "window": 1, "completions": 1, "late_share": 0.1,
+        "counting": "Expected" });
+    let adopt = |made_for: u64| {
+        let plan =
+            json!({ "from": 0, "until": 1u64 << 60, "fleet": [], "spinups": [], "knobs": knobs, "made_for": made_for });
+        held.post("/v1/plan", "", &json!({ "format": 1, "plan": plan, "evidence": {} }))
+    };
+    let refused = adopt(1);
+    assert_eq!(refused.status, 409);
+    // It says what it should have been made for.
+    let said = String::from_utf8(refused.body).expect("UTF-8");
+    let ground = said.split("not ").nth(1).and_then(|rest| rest.get(..16)).expect("a number");
+    assert_eq!(adopt(u64::from_str_radix(ground, 16).expect("a number")).status, 200);
+    assert_eq!(held.post("/v1/plan", "", &json!({ "format": 2 })).status, 400);
+    let take_back = || held.ask("DELETE", "/v1/plan", "/v1/plan", "", "").status;
+    assert_eq!((take_back(), take_back()), (200, 404));
+}
+
 fn changes(held: &Held) {
     let cancel = |id: &str| held.ask("DELETE", "/v1/queries/{id}", &format!("/v1/queries/{id}"), "", "").status;
     assert_eq!((cancel("1"), cancel("x")), (404, 400));
@@ -257,7 +277,7 @@ fn nothing_is_served_that_is_not_said_nor_said_that_is_not_served() {
     let held = before_postgres();
     let operations = held.operations();
     let paths: BTreeSet<&String> = operations.iter().map(|(path, _)| path).collect();
-    assert_eq!(paths.len(), 16, "{paths:?}");
+    assert_eq!(paths.len(), 17, "{paths:?}");
     for path in paths {
         let at = path.replace("{id}", "1");
         for method in METHODS {

@@ -20,9 +20,10 @@ use std::sync::Arc;
 use punctual_core::cluster::Spec;
 use punctual_core::dispatcher::Dispatcher;
 use punctual_core::event::{Command, Event, LossCause};
-use punctual_core::id::{ClusterId, ModelId, Units};
+use punctual_core::id::{ClusterId, ModelId, PlanId, Units};
 use punctual_core::math;
 use punctual_core::mode::Mode;
+use punctual_core::plan::{Knobs, Plan, Spinup};
 use punctual_core::policy::Policy;
 use punctual_core::predict::model::Model;
 use punctual_core::query::{Ended, Status};
@@ -126,10 +127,12 @@ impl Rehearsal {
         self.run_with(&[], arrivals, go)
     }
 
-    /// The same, with starts that are asked for so long after the moment at which the first query could come.
+    /// The same, following a plan with these starts, in the order of time, as it is followed live. Its day begins at the moment at
+    /// which the first query can come, its fleet is [`Rehearsal::fleet`], and its knobs are those of the policy. A size that nothing
+    /// offers has the plan refused: then nothing is started.
     pub fn run_with(
         &self,
-        starts: &[(Span, Spec)],
+        spinups: &[Spinup],
         arrivals: &[Arrival],
         go: &mut dyn FnMut(usize) -> bool,
     ) -> Option<Rehearsed> {
@@ -137,7 +140,8 @@ impl Rehearsal {
         let first = self.clients.map_or(arrivals.len(), |clients| clients.min(arrivals.len()));
         let at = |arrival: &Arrival| if self.clients.is_some() { start } else { start + arrival.at.since(Time::ZERO) };
         let shifted = |arrival: &Arrival| Arrival { at: at(arrival), ..arrival.clone() };
-        let mut run = Run::new(self.dispatcher(), arrivals[..first].iter().map(shifted), self.world(starts));
+        let plan = (!spinups.is_empty()).then(|| self.plan(spinups));
+        let mut run = Run::new(self.dispatcher(), arrivals[..first].iter().map(shifted), self.world(plan));
         let mut later = arrivals[first..].iter();
         let mut gathered = Gathered::default();
         while gathered.ended.len() < arrivals.len() {
@@ -167,7 +171,7 @@ impl Rehearsal {
     }
 
     fn dispatcher(&self) -> Dispatcher {
-        let mut policy = self.policy.clone();
+        let mut policy = Policy { planning: Mode::On, ..self.policy.clone() };
         policy.start_limit = policy.start_limit.max(self.starts_take().1.times(2));
         let mut dispatcher = Dispatcher::new(self.seed, policy);
         if let Some(model) = &self.model {
@@ -176,12 +180,25 @@ impl Rehearsal {
         dispatcher
     }
 
-    fn world(&self, starts: &[(Span, Spec)]) -> World {
+    fn plan(&self, spinups: &[Spinup]) -> Plan {
+        let from = self.start();
+        Plan {
+            id: PlanId(1),
+            from,
+            until: Time::MAX,
+            fleet: Vec::new(),
+            spinups: spinups.to_vec(),
+            knobs: Knobs::of(&self.policy),
+            made_for: self.policy.ground(),
+        }
+    }
+
+    fn world(&self, plan: Option<Plan>) -> World {
         let adopted = self.model.is_some().then_some(Event::ModelAdopted(MODEL));
         let wanted = self.fleet.iter().cloned().map(Event::ClusterWanted);
         let at_once = adopted.into_iter().chain(wanted).map(|event| (Time::ZERO, event));
-        let later = starts.iter().map(|(after, spec)| (self.start() + *after, Event::ClusterWanted(spec.clone())));
-        let script = at_once.chain(later).collect();
+        let planned = plan.map(|plan| (Time::ZERO, Event::PlanAdopted(Box::new(plan))));
+        let script = at_once.chain(planned).collect();
         let (least, most) = self.starts_take();
         let conditions = Conditions {
             start_least: least,

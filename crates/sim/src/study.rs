@@ -23,7 +23,7 @@ use punctual_core::class::CONTROL;
 use punctual_core::cluster::{Phase, Spec};
 use punctual_core::dispatcher::Study;
 use punctual_core::event::{Command, Event, Outcome};
-use punctual_core::id::{ClusterId, QueryId, SessionId};
+use punctual_core::id::{ClusterId, Generation, QueryId, SessionId};
 use punctual_core::query::{Query, SqlState};
 use punctual_core::rng::Rng;
 use punctual_core::scale::{Answer, Prospect, Selector};
@@ -49,6 +49,7 @@ const DRAWS: u64 = 1 << 44;
 pub fn run(study: &Study, seed: u64) -> Answer {
     let mut before = Course::new(study, seed);
     let ready = study.at + study.rules.start_takes;
+    before.open_what_starts();
     before.until(ready);
     let mut nothing = before.clone();
     nothing.until_ended(study.rules.completions);
@@ -137,6 +138,20 @@ impl<'a> Course<'a> {
         let size = offer.and_then(|offer| self.study.rules.offers.get(offer as usize)).map(|offer| offer.units);
         let (late, all) = self.counted;
         Prospect { offer, size, late_share: f64::from(late) / f64::from(all.max(1)), cost }
+    }
+
+    /// What starts already, by a plan say, will be there before the new one.
+    fn open_what_starts(&mut self) {
+        let view = self.dispatcher.view(self.now);
+        let starting = view.clusters.iter().filter(|cluster| cluster.phase == Phase::Starting);
+        let takes = self.study.rules.start_takes;
+        let mut ready: Vec<_> =
+            starting.map(|cluster| (cluster.since + takes, cluster.id, Generation(cluster.generation))).collect();
+        ready.sort_unstable();
+        for (at, cluster, generation) in ready {
+            self.until(at);
+            self.handle(Event::ClusterReady { cluster, generation });
+        }
     }
 
     /// The new cluster is there; `alone`: and takes the place of all that can be stopped.

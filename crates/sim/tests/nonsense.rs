@@ -15,8 +15,9 @@ use punctual_core::cluster::Spec;
 use punctual_core::dispatcher::Dispatcher;
 use punctual_core::event::{Command, Event, LossCause, Outcome};
 use punctual_core::fingerprint::Fingerprint;
-use punctual_core::id::{ClassId, ClusterId, Generation, ModelId, QueryId, SessionId, Units, UserId};
+use punctual_core::id::{ClassId, ClusterId, Generation, ModelId, PlanId, QueryId, SessionId, Units, UserId};
 use punctual_core::mode::Mode;
+use punctual_core::plan::{Knobs, Plan, Spinup};
 use punctual_core::policy::Policy;
 use punctual_core::predict::features::FEATURES;
 use punctual_core::query::{Query, SqlState, Traits};
@@ -85,7 +86,26 @@ impl Nonsense {
             decisions_kept: self.one_of(&[0, 3]),
             min_modelled: self.limit(),
             max_clusters: self.one_of(&[0, 1, 5]),
-            scaling: Scaling::default(),
+            scaling: Scaling { offers: self.offers(), ..Scaling::default() },
+            planning: self.one_of(&Mode::ALL),
+        }
+    }
+
+    fn offers(&mut self) -> Vec<Spec> {
+        (0..self.below(3)).map(|_| Spec { offer: Some(String::new()), ..self.spec() }).collect()
+    }
+
+    fn plan(&mut self, ground: u64, now: Time) -> Plan {
+        let times = [Time::ZERO, now, now + Span::from_secs(1), now + Span::from_secs(50), Time::MAX];
+        let size = |nonsense: &mut Nonsense| Units(nonsense.one_of(&[0, 1, 1, u32::MAX]));
+        Plan {
+            id: PlanId(self.below(6)),
+            from: self.one_of(&times),
+            until: self.one_of(&times),
+            fleet: (0..self.below(3)).map(|_| size(self)).collect(),
+            spinups: (0..self.below(3)).map(|_| Spinup { at: self.limit(), size: size(self) }).collect(),
+            knobs: Knobs { late_share: self.number(), lifetime: self.limit(), ..Knobs::of(&Policy::default()) },
+            made_for: self.one_of(&[ground, ground, 0]),
         }
     }
 
@@ -195,11 +215,11 @@ impl Nonsense {
         }
     }
 
-    fn event(&mut self) -> Event {
+    fn event(&mut self, ground: u64, now: Time) -> Event {
         let (query, cluster) = (self.query(), self.cluster());
         let generation = Generation(self.below(3) as u32);
         let session = SessionId(self.below(5));
-        match self.below(40) {
+        match self.below(44) {
             0..=9 => {
                 let class = ClassId(self.one_of(&[0, 1, 2, 5, u32::MAX]));
                 let slo = self.0.chance(0.5).then(|| self.limit());
@@ -224,6 +244,8 @@ impl Nonsense {
             35 if self.0.chance(0.1) => Event::ShutdownWanted { within: self.limit() },
             36 => Event::PolicyAdopted(Box::new(self.policy())),
             37 => Event::ModelAdopted(ModelId(self.below(4))),
+            38..=40 => Event::PlanAdopted(Box::new(self.plan(ground, now))),
+            41 if self.below(3) == 0 => Event::PlanDropped,
             _ => Event::Woke,
         }
     }
@@ -259,7 +281,8 @@ fn whatever_it_is_told_the_dispatcher_keeps_its_invariants_and_ends_each_query_o
         for number in 0..150 {
             now = nonsense.step(now);
             // What is due fires by itself first, so that an id that comes again is known to be free or not.
-            for event in [Event::Woke, nonsense.event()] {
+            let event = nonsense.event(dispatcher.policy().ground(), now);
+            for event in [Event::Woke, event] {
                 let place = format!("seed {seed}, event {number}");
                 handle(&mut dispatcher, now, event, &mut live, &place);
             }

@@ -17,7 +17,7 @@ fn everything_that_must_hold_holds_in_thousands_of_random_scenarios() {
 }
 
 /// Every kind of event, command, reason and end.
-const KINDS: [&str; 70] = [
+const KINDS: [&str; 77] = [
     "Abandon: ClusterLost",
     "Abandon: DrainEnded",
     "Abandon: WillNotStop",
@@ -40,6 +40,8 @@ const KINDS: [&str; 70] = [
     "Finished, pinned",
     "Finished: Failed",
     "Finished: Lost",
+    "PlanAdopted",
+    "PlanDropped",
     "PolicyAdopted",
     "ModelAdopted",
     "predicted",
@@ -73,10 +75,15 @@ const KINDS: [&str; 70] = [
     "failed",
     "finished",
     "lost",
+    "plan: came late",
+    "plan: start",
+    "plan: would start",
     "refused",
     "scaling: MostClusters",
     "scaling: MostPerHour",
     "scaling: NothingBetter",
+    "scaling: ReservedClusters",
+    "scaling: ReservedPerHour",
     "scaling: Stale",
     "scaling: start another",
     "scaling: start from nothing",

@@ -24,19 +24,18 @@ use std::thread;
 
 use punctual_core::cluster::Spec;
 use punctual_core::id::Units;
-use punctual_core::time::Span;
 use punctual_sim::rehearsal::{Rehearsal, Rehearsed};
 use punctual_sim::workload::Arrival;
 use punctual_sim::world::compute::Make;
 
-use crate::configuration::{Aggregate, Configuration, Performance, best};
+use crate::configuration::{Aggregate, Configuration, Performance, Spinup, best};
 use crate::congestion::Lived;
 use crate::spinups::{Outcome, Simulate, Split};
 
 /// What is the same for all configurations.
 #[derive(Clone, Debug)]
 pub struct Common {
-    /// The rules, what predicts, and what clusters are. Its fleet is not looked at.
+    /// The rules, what predicts, and what clusters are. Its fleet is there whatever the configuration.
     pub rehearsal: Rehearsal,
     /// What a cluster of each size is; the first of a size counts. Configurations with other sizes are refused.
     pub sizes: Vec<Spec>,
@@ -218,9 +217,14 @@ impl Common {
     ) -> Option<Outcome> {
         let arrivals = self.of(split).get(workload)?;
         let spec = |size: &Units| self.sizes.iter().find(|spec| spec.units == *size).cloned();
-        let fleet: Option<Vec<Spec>> = configuration.fleet.iter().map(spec).collect();
-        let starts: Option<Vec<(Span, Spec)>> =
-            configuration.spinups.iter().map(|spinup| Some((spinup.at, spec(&spinup.size)?))).collect();
+        let elastic: Option<Vec<Spec>> = configuration.fleet.iter().map(spec).collect();
+        let fleet = self.rehearsal.fleet.iter().cloned().chain(elastic?).collect();
+        // A plan with a size that nothing offers would be refused.
+        let offers = &self.rehearsal.policy.scaling.offers;
+        let offered = |spinup: &Spinup| offers.iter().any(|offer| offer.units == spinup.size);
+        if !configuration.spinups.iter().all(offered) {
+            return None;
+        }
         // What a workload meets belongs to it, not to the configuration.
         let split_bits = match split {
             Split::Train => 0,
@@ -235,8 +239,8 @@ impl Common {
             Make::Warehouse { table, .. } => Make::Warehouse { table: table.clone(), seed },
         };
         let policy = configuration.knobs.turned(&self.rehearsal.policy);
-        let rehearsal = Rehearsal { seed, policy, fleet: fleet?, make, ..self.rehearsal.clone() };
-        rehearsal.run_with(&starts?, arrivals, &mut |_| go()).map(|rehearsed| outcome(&rehearsed))
+        let rehearsal = Rehearsal { seed, policy, fleet, make, ..self.rehearsal.clone() };
+        rehearsal.run_with(&configuration.spinups, arrivals, &mut |_| go()).map(|rehearsed| outcome(&rehearsed))
     }
 }
 

@@ -6,8 +6,7 @@
 
 use punctual_core::id::Units;
 use punctual_core::math;
-use punctual_core::policy::Policy;
-use punctual_core::route::Counting;
+pub use punctual_core::plan::{Knobs, Spinup};
 use punctual_core::time::Span;
 use serde::{Deserialize, Serialize};
 
@@ -20,61 +19,6 @@ pub struct Configuration {
     pub spinups: Vec<Spinup>,
     /// The knobs.
     pub knobs: Knobs,
-}
-
-/// A start at a set time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Spinup {
-    /// When it is asked for, from the beginning of the day. It takes queries a start's time later.
-    pub at: Span,
-    /// Its size.
-    pub size: Units,
-}
-
-/// What the tuner may turn (AutoSLO, section 7.5, and when routing counts a query as late).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Knobs {
-    /// How long a cluster lives at least: T_min_lifetime.
-    pub lifetime: Span,
-    /// How long it is idle before it is stopped: T_idle.
-    pub idle: Span,
-    /// Queries that must be seen before they say anything: θ.
-    pub observations: u32,
-    /// How far back ends are looked at: w.
-    pub window: Span,
-    /// Ends that a study waits for: μ.
-    pub completions: u32,
-    /// The share of late queries above which a start is considered: τ_trigger.
-    pub late_share: f64,
-    /// From when on routing counts a query as late.
-    pub counting: Counting,
-}
-
-impl Knobs {
-    /// As they are in a policy.
-    pub fn of(policy: &Policy) -> Knobs {
-        let scaling = &policy.scaling;
-        Knobs {
-            lifetime: scaling.lifetime,
-            idle: scaling.idle,
-            observations: scaling.observations,
-            window: scaling.window,
-            completions: scaling.completions,
-            late_share: scaling.late_share,
-            counting: policy.counting,
-        }
-    }
-
-    /// The policy with these knobs, and all else as it was.
-    pub fn turned(&self, policy: &Policy) -> Policy {
-        let mut policy = policy.clone();
-        policy.counting = self.counting;
-        let scaling = &mut policy.scaling;
-        (scaling.lifetime, scaling.idle, scaling.window) = (self.lifetime, self.idle, self.window);
-        (scaling.observations, scaling.completions) = (self.observations, self.completions);
-        scaling.late_share = self.late_share;
-        policy
-    }
 }
 
 impl Configuration {
@@ -168,14 +112,5 @@ mod tests {
         let mean = Aggregate::Mean.of(all());
         assert!((mean.violation_rate - 0.105).abs() < 1e-12 && (mean.cost - 10.5).abs() < 1e-12);
         assert_eq!(Aggregate::P95.of(std::iter::empty()), performance(0.0, 0.0));
-    }
-
-    #[test]
-    fn knobs_are_read_off_a_policy_and_put_back() {
-        let policy = Policy::default();
-        let mut knobs = Knobs::of(&policy);
-        assert_eq!(knobs.turned(&policy), policy);
-        (knobs.idle, knobs.late_share, knobs.counting) = (Span::from_secs(7), 0.3, Counting::P90);
-        assert_eq!(Knobs::of(&knobs.turned(&policy)), knobs);
     }
 }

@@ -9,6 +9,8 @@
 //! What was chosen because it looked good on some workloads looks better there than it is. So what a plan promises, beside what today's
 //! configuration would come to, is measured on workloads by which nothing was chosen; the interval is that of one day, not of the mean.
 
+use std::fmt;
+
 use punctual_core::id::Units;
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +23,8 @@ use crate::spinups::{Candidate, Enough, Outcome, Schedule, Search, Simulate, Spl
 pub struct Asked {
     /// As it is today.
     pub today: Configuration,
-    /// Sizes of clusters that are there whatever is planned, and part of every configuration.
-    pub fixed: Vec<Units>,
+    /// Clusters that are there whatever is planned. They are in no configuration, and whoever simulates adds them.
+    pub fixed: usize,
     /// How starts are looked for.
     pub search: Search,
     /// How knobs are; None: they stay as they are.
@@ -123,17 +125,15 @@ pub fn plan(asked: &Asked, simulator: &mut dyn Simulate) -> Option<Planned> {
 }
 
 impl Asked {
-    /// Where the search for starts begins: each size alone, and today's.
+    /// Where the search for starts begins: each size alone, beside those that are there anyway; these only; and today's.
     fn initial(&self) -> Vec<Configuration> {
-        let alone = |size: &Units| {
-            let mut fleet = self.fixed.clone();
-            fleet.push(*size);
-            fleet.sort_unstable();
-            Configuration { fleet, spinups: Vec::new(), knobs: self.today.knobs }
-        };
-        let mut all: Vec<Configuration> = self.search.sizes.iter().map(alone).collect();
-        if !self.fixed.is_empty() {
-            all.push(Configuration { fleet: self.fixed.clone(), spinups: Vec::new(), knobs: self.today.knobs });
+        let with = |fleet: Vec<Units>| Configuration { fleet, spinups: Vec::new(), knobs: self.today.knobs };
+        let mut all: Vec<Configuration> = Vec::new();
+        if self.search.most > 0 {
+            all.extend(self.search.sizes.iter().map(|size| with(vec![*size])));
+        }
+        if self.fixed > 0 {
+            all.push(with(Vec::new()));
         }
         if !all.contains(&self.today) {
             all.push(self.today.clone());
@@ -163,6 +163,23 @@ fn limits(target: f64, choice: &Judged, promise: &Promise, because: Enough) -> V
         Enough::NoSizes => Some(Limit::NoSizes),
     });
     limits
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::Infeasible { least } => {
+                write!(f, "nothing that was tried meets the target; the best has {:.1} % late", 100.0 * least)
+            }
+            Limit::MissedOnOthers => f.write_str("the target is met on the workloads by which it was chosen, and not on others"),
+            Limit::Narrow => f.write_str("the target is met in the mean, but a single day may well miss it"),
+            Limit::NoSizes => f.write_str("nothing may be started"),
+            Limit::MostClusters => f.write_str("as many clusters are there as may be"),
+            Limit::MostStarts => f.write_str("as many starts were added as are tried"),
+            Limit::Scattered => f.write_str("what is late is so at no moment in half of the workloads, so no start at a set time helps"),
+            Limit::NothingHelps => f.write_str("another start does not help where too much is late: it is so on the largest fleet that was tried, or a start takes too long"),
+        }
+    }
 }
 
 impl Promise {
@@ -261,7 +278,7 @@ mod tests {
         let search = Search::of(target, vec![Units(16), Units(64)], Span::from_secs(300));
         let space = Space { observations: vec![16, 32], ..Space::default() };
         let tuning = Some(Tuning { space, strategy: Strategy::Grid, ..Tuning::of(target) });
-        Asked { today, fixed: Vec::new(), search, tuning }
+        Asked { today, fixed: 0, search, tuning }
     }
 
     #[test]
@@ -300,11 +317,12 @@ mod tests {
     }
 
     #[test]
-    fn clusters_that_are_there_for_good_are_part_of_every_configuration() {
-        let fixed = Asked { fixed: vec![Units(8)], ..asked(0.05) };
+    fn where_clusters_are_there_for_good_nothing_else_need_be() {
+        let fixed = Asked { fixed: 1, ..asked(0.05) };
         let fleets: Vec<Vec<u32>> =
             fixed.initial().iter().map(|one| one.fleet.iter().map(|units| units.0).collect()).collect();
-        assert_eq!(fleets, [vec![8, 16], vec![8, 64], vec![8], vec![16]]);
+        assert_eq!(fleets, [vec![16], vec![64], vec![]]);
+        assert_eq!(asked(0.05).initial().len(), 2);
     }
 
     #[test]

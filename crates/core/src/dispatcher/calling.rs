@@ -23,7 +23,7 @@ impl Dispatcher {
     /// Brings the roll in line with the clusters, if a token policy routes or is on trial.
     pub(super) fn call_roll(&mut self) {
         if self.policy.asks().tokens().is_some() {
-            let most = self.policy.scaling.most.min(self.policy.max_clusters);
+            let most = self.most_clusters();
             self.roll.call(most, self.clusters.values().map(|cluster| (cluster.id, state_of(cluster))));
         }
     }
@@ -56,7 +56,7 @@ impl Dispatcher {
                 let Some(place) = self.router.start(tokens, &self.roll, self.is_short()) else {
                     return self.start_when_one_is_gone();
                 };
-                if let Some(because) = self.beyond_budget(&spec) {
+                if let Some(because) = self.no_room_for(&spec) {
                     if !quiet {
                         self.note(Act::Nothing, because, Vec::new());
                         self.wait_from(self.now);

@@ -18,6 +18,7 @@ mod admitting;
 mod calling;
 mod clusters;
 mod considering;
+mod planning;
 mod predicting;
 mod queries;
 mod scaling;
@@ -51,6 +52,7 @@ pub(crate) use admitting::{Admission, Foreseen, Pace};
 pub use admitting::{Queued, WaitsFor};
 pub(crate) use calling::state_of;
 pub use considering::{Considered, Verdict};
+pub(crate) use planning::Planning;
 pub(crate) use predicting::{Expected, Predicting};
 pub use scaling::{SCALED_KEPT, Study};
 pub(crate) use timers::Due;
@@ -102,6 +104,8 @@ pub struct Dispatcher {
     /// Models given up because following them failed.
     pub(crate) models_failed: u64,
     pub(crate) scaler: scaling::Scaler,
+    /// The plans that are followed.
+    pub(crate) planning: Planning,
     next_cluster: u32,
     next_seq: u64,
     pub(crate) senseless: u64,
@@ -228,6 +232,7 @@ impl Dispatcher {
             models: predicting::Models::default(),
             models_failed: 0,
             scaler: scaling::Scaler::default(),
+            planning: Planning::default(),
             next_cluster: 0,
             next_seq: 0,
             senseless: 0,
@@ -260,8 +265,16 @@ impl Dispatcher {
             Event::ClusterRanAway { cluster, generation } => self.cluster_ran_away(cluster, generation, commands),
             Event::ClusterBurns { cluster, generation, burns } => self.cluster_burns(cluster, generation, burns),
             Event::DrainWanted { cluster } => self.drain(cluster, commands),
-            Event::ShutdownWanted { within } => self.shut_down(within),
-            Event::PolicyAdopted(policy) => self.adopt(*policy),
+            Event::ShutdownWanted { within } => {
+                self.shut_down(within);
+                self.follow_plans(commands);
+            }
+            Event::PolicyAdopted(policy) => {
+                self.adopt(*policy);
+                self.follow_plans(commands);
+            }
+            Event::PlanAdopted(plan) => self.plan_adopted(*plan, commands),
+            Event::PlanDropped => self.plan_dropped(),
             Event::ModelAdopted(model) => self.model_adopted(model),
             Event::ScalingWanted => self.scale_asked(commands),
             Event::StudyDone { study, answer } => self.study_done(study, answer, commands),
@@ -322,6 +335,7 @@ impl Dispatcher {
     /// class that is no more becomes `default`. What waits already may wait for as long as it was told when it came, and
     /// is not refused because fewer may.
     fn adopt(&mut self, policy: Policy) {
+        let policy = self.under_plans(policy);
         let renumbered: Vec<ClassId> = self
             .policy
             .classes

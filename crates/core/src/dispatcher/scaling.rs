@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Dispatcher, Due, LiveState};
+use super::{Dispatcher, Due, LiveState, Planning};
 use crate::class;
 use crate::cluster::{Cluster, Phase, Spec};
 use crate::event::{Command, LossCause};
@@ -151,15 +151,16 @@ impl Dispatcher {
         Study { fork, at: self.now, arrivals, width, rules }
     }
 
-    /// A dispatcher that goes on from here by itself: what runs and waits, the model and the policy, and no scaling. What
+    /// A dispatcher that goes on from here by itself: what runs and waits, the model and the policy, and no scaling, by plan or otherwise. What
     /// it would only be shown by is left out: evidence, what is gone, the scaler's window.
     pub fn fork(&self) -> Dispatcher {
         let mut policy = self.policy.clone();
-        (policy.scaling.mode, policy.decisions_kept) = (Mode::Off, 0);
+        (policy.scaling.mode, policy.planning, policy.decisions_kept) = (Mode::Off, Mode::Off, 0);
         (policy.routing, policy.routing_mode) = (self.policy.routes_by(), Mode::On);
         let mut timers = self.timers.clone();
-        if let Some(at) = self.scaler.wake {
-            timers.remove(&(at, Due::Scale));
+        let wakes = [(self.scaler.wake, Due::Scale), (self.planning.wake, Due::Plan)];
+        for (at, due) in wakes.into_iter().filter_map(|(at, due)| Some((at?, due))) {
+            timers.remove(&(at, due));
         }
         let mut predicting = self.predicting.clone();
         if let Some(predicting) = &mut predicting {
@@ -193,6 +194,7 @@ impl Dispatcher {
             models: self.models.clone(),
             models_failed: self.models_failed,
             scaler: Scaler::default(),
+            planning: Planning::default(),
             next_cluster: self.next_cluster,
             next_seq: self.next_seq,
             senseless: self.senseless,
@@ -401,7 +403,7 @@ impl Dispatcher {
     /// Starts an offer, as far as budgets allow.
     fn begin(&mut self, offer: usize, because: Because, prospects: Vec<Prospect>, commands: &mut Vec<Command>) {
         let Some(spec) = self.policy.scaling.offers.get(offer).cloned() else { return };
-        if let Some(because) = self.beyond_budget(&spec) {
+        if let Some(because) = self.no_room_for(&spec) {
             self.note(Act::Nothing, because, prospects);
             return self.wait_from(self.now);
         }
@@ -415,16 +417,31 @@ impl Dispatcher {
         self.note(Act::Start(units, started), because, prospects);
     }
 
-    /// Why another cluster may not be started, if so.
+    /// Why another cluster may not be started for what comes or waits, if so: what is planned for the time that it lives at least
+    /// must find room. Where nothing is there or coming, that does not count.
+    pub(super) fn no_room_for(&self, spec: &Spec) -> Option<Because> {
+        self.beyond_budget(spec).or_else(|| self.reserved(spec).filter(|_| self.is_any_coming()))
+    }
+
+    /// Why another cluster may not be started at all, if so.
     pub(super) fn beyond_budget(&self, spec: &Spec) -> Option<Because> {
         let rules = &self.policy.scaling;
-        let most = rules.most.min(self.policy.max_clusters);
+        let most = self.most_clusters();
         if self.clusters.len() >= most as usize {
             return Some(Because::MostClusters(most));
         }
-        let hourly = |spec: &Spec| spec.price.cost(spec.units, Span::from_secs(3_600));
-        let would = hourly(spec) + self.clusters.values().map(|cluster| hourly(&cluster.spec)).sum::<f64>();
+        let would = hourly(spec) + self.per_hour();
         rules.most_per_hour.filter(|most| would > *most).map(|most| Because::MostPerHour { would, most })
+    }
+
+    /// How many clusters scaling may bring them to.
+    pub(super) fn most_clusters(&self) -> u32 {
+        self.policy.scaling.most.min(self.policy.max_clusters)
+    }
+
+    /// Dollars an hour that all clusters together cost while they are awake.
+    pub(super) fn per_hour(&self) -> f64 {
+        self.clusters.values().map(|cluster| hourly(&cluster.spec)).sum()
     }
 
     /// Nothing was started: what comes before a start would have been ready says nothing new.
@@ -433,7 +450,12 @@ impl Dispatcher {
     }
 
     pub(super) fn note(&mut self, act: Act, because: Because, prospects: Vec<Prospect>) {
-        self.scaler.log.push_back(Scaled { at: self.now, mode: self.policy.scaling.mode, act, because, prospects });
+        self.note_as(self.policy.scaling.mode, act, because, prospects);
+    }
+
+    /// The same, of a controller with this mode.
+    pub(super) fn note_as(&mut self, mode: Mode, act: Act, because: Because, prospects: Vec<Prospect>) {
+        self.scaler.log.push_back(Scaled { at: self.now, mode, act, because, prospects });
         while self.scaler.log.len() > SCALED_KEPT {
             self.scaler.log.pop_front();
         }
@@ -465,6 +487,11 @@ impl Dispatcher {
         self.timers.extend(at.map(|at| (at, Due::Scale)));
         self.scaler.wake = at;
     }
+}
+
+/// Dollars an hour for a cluster that is awake.
+pub(super) fn hourly(spec: &Spec) -> f64 {
+    spec.price.cost(spec.units, Span::from_secs(3_600))
 }
 
 #[cfg(test)]

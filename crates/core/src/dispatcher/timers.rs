@@ -26,6 +26,8 @@ pub(crate) enum Due {
     Scale,
     /// A query has run for as long as its class allows.
     RuntimeCap(QueryId),
+    /// A plan has something for this time.
+    Plan,
 }
 
 impl Dispatcher {
@@ -47,6 +49,7 @@ impl Dispatcher {
                 Due::PhaseLimit(cluster) => self.phase_limit(cluster, commands),
                 Due::Shutdown => self.shutdown_limit(commands),
                 Due::Scale => self.scale_tick(),
+                Due::Plan => self.plan_due(commands),
                 Due::RuntimeCap(query) => self.ran_too_long(query, at, commands),
             }
         }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::billing::dollars;
 use crate::cluster::Spec;
-use crate::id::{ClusterId, StudyId, Units};
+use crate::id::{ClusterId, PlanId, StudyId, Units};
 use crate::mode::Mode;
 use crate::named::named;
 use crate::time::{Span, Time};
@@ -235,6 +235,26 @@ pub enum Because {
     },
     /// The answer of a study came when the fleet had changed.
     Stale,
+    /// This plan has it at this time.
+    Planned(PlanId),
+    /// This plan had it at a time that was over when the plan came.
+    PlannedBefore(PlanId),
+    /// So many clusters more are planned for the time that this one would live at least, and would find no room.
+    ReservedClusters {
+        /// Planned starts.
+        planned: u32,
+        /// Clusters that there may be.
+        most: u32,
+    },
+    /// With what is planned for the time that this one would live at least, it would cost more an hour than may be spent.
+    ReservedPerHour {
+        /// Dollars an hour, with it and with what is planned.
+        would: f64,
+        /// Of those, dollars an hour for what is planned.
+        planned: f64,
+        /// Dollars an hour that may be spent.
+        most: f64,
+    },
 }
 
 impl fmt::Display for Act {
@@ -269,6 +289,21 @@ impl fmt::Display for Because {
                 write!(f, "the clusters would cost ${} an hour, and ${} may be spent", dollars(*would), dollars(*most))
             }
             Because::Stale => write!(f, "the fleet has changed since the study began"),
+            Because::Planned(plan) => write!(f, "plan {plan} has it now"),
+            Because::PlannedBefore(plan) => write!(f, "plan {plan} came after the time at which it has it"),
+            Because::ReservedClusters { planned: 1, most } => {
+                write!(f, "a cluster is planned to start soon, and {most} may be there")
+            }
+            Because::ReservedClusters { planned, most } => {
+                write!(f, "{planned} clusters are planned to start soon, and {most} may be there")
+            }
+            Because::ReservedPerHour { would, planned, most } => {
+                let (would, planned, most) = (dollars(*would), dollars(*planned), dollars(*most));
+                write!(
+                    f,
+                    "the clusters would cost ${would} an hour, ${planned} of it planned to start soon, and ${most} may be spent"
+                )
+            }
         }
     }
 }

@@ -9,6 +9,8 @@
 //! that it answers when nothing else does. Any client may ask anything, so what a statement may do is bounded: see
 //! [`sandbox`].
 
+mod controllers;
+mod plan;
 #[cfg(test)]
 pub(crate) mod sample;
 mod sandbox;
@@ -24,9 +26,11 @@ use std::time::Duration;
 use punctual_core::query::SqlState;
 use tokio::sync::Semaphore;
 
+pub(crate) use controllers::CONTROLLERS;
+pub(crate) use plan::PLAN;
 pub(crate) use tables::{
-    CLASSES, CLUSTERS, CONTROLLERS, Column as TableColumn, DECISIONS, LANES, MODEL, QUERIES, Reader, SCALING, TABLES,
-    Table, candidates,
+    CLASSES, CLUSTERS, Column as TableColumn, DECISIONS, LANES, MODEL, QUERIES, Reader, SCALING, TABLES, Table,
+    candidates,
 };
 pub use tables::{ColumnKind, markdown};
 
@@ -201,7 +205,7 @@ impl CatalogError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             CatalogError::Wrong { sqlstate, .. } if &sqlstate.0 == b"42P01" => Some(
-                "The schema punctual has the tables queries, clusters, classes, lanes, decisions, scaling, controllers and model.",
+                "The schema punctual has the tables queries, clusters, classes, lanes, decisions, scaling, plan, controllers and model.",
             ),
             CatalogError::NotOne { .. } => Some("Send statements about the gateway one by one."),
             CatalogError::NoParameter { .. } => {

@@ -6,17 +6,17 @@
 use std::fmt::Write;
 
 use punctual_core::id::{ClassId, ClusterId, QueryId, Units};
-use punctual_core::mode::Mode;
 use punctual_core::predict::record::Lately;
 use punctual_core::query::{Predicted, Status};
-use punctual_core::route::{Candidate, Regret, Verdicts, Weighed};
-use punctual_core::scale::{Act, Prospect, Scaled, Selector};
+use punctual_core::route::{Candidate, Regret, Weighed};
+use punctual_core::scale::{Prospect, Scaled};
 use punctual_core::time::{Span, Time};
-use punctual_core::view::{LaneView, ModelView, QueryView, RoutingView, ScalerView, View};
+use punctual_core::view::{LaneView, ModelView, QueryView, View};
 
+use super::controllers::CONTROLLERS;
+use super::plan::PLAN;
 use super::stamp::timestamp;
 use crate::link::{About, Snapshot};
-use crate::model::absent;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,15 +83,15 @@ pub(crate) const MAX_QUERIES: usize = 10_000;
 /// Bytes of a text or a shape that are shown.
 pub(crate) const MAX_TEXT: usize = 2_048;
 
-const fn column(name: &'static str, kind: ColumnKind, what: &'static str) -> Column {
+pub(super) const fn column(name: &'static str, kind: ColumnKind, what: &'static str) -> Column {
     Column { name, kind, what }
 }
 
 use ColumnKind::{Bool, Float8, Int8, Text, Timestamptz};
 
 /// The tables of the schema.
-pub(crate) static TABLES: [&Table; 8] =
-    [&QUERIES, &CLUSTERS, &CLASSES, &LANES, &DECISIONS, &SCALING, &CONTROLLERS, &MODEL];
+pub(crate) static TABLES: [&Table; 9] =
+    [&QUERIES, &CLUSTERS, &CLASSES, &LANES, &DECISIONS, &SCALING, &PLAN, &CONTROLLERS, &MODEL];
 
 /// `punctual.queries`.
 pub(crate) static QUERIES: Table = Table {
@@ -231,42 +231,6 @@ pub(crate) static SCALING: Table = Table {
         ),
     ],
     rows: scaling,
-};
-
-/// `punctual.controllers`.
-pub(crate) static CONTROLLERS: Table = Table {
-    name: "controllers",
-    what: "What decides: `routing` says where queries run, `scaling` how many clusters there are. Each is on, or is watched first.",
-    columns: &[
-        column("controller", Text, "`routing` or `scaling`."),
-        column("mode", Text, "`off`, `shadow`, `suggest` or `on`."),
-        column("policy", Text, "What it decides by, as `punctual simulate --policy` writes it."),
-        column(
-            "acts",
-            Text,
-            "What acts: the policy itself, the baseline in its place, or null: nothing does. While there is no model, \
-             `least_outstanding` stands for a routing that predicts, and `horizontal` for a selector that studies.",
-        ),
-        column(
-            "decisions",
-            Int8,
-            "Decisions that it has made: of routing while it watches, of scaling the last 256 that are kept.",
-        ),
-        column("different", Int8, "Those that would have been others than what was done."),
-        column(
-            "regret_violations",
-            Float8,
-            "Queries more that were expected to miss their SLO by what was done than by what it would have done; null if that \
-             is not known.",
-        ),
-        column("regret_usd", Float8, "Dollars more, in the same way; negative: less."),
-        column(
-            "advice",
-            Text,
-            "In mode `suggest`: what someone should do; and that the model has drifted that says so, if it has.",
-        ),
-    ],
-    rows: controllers,
 };
 
 /// `punctual.model`.
@@ -478,86 +442,6 @@ fn scaling(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
     snapshot.view.scaling.iter().map(row).collect()
 }
 
-fn controllers(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
-    vec![routing_row(&snapshot.view), scaling_row(&snapshot.view)]
-}
-
-fn routing_row(view: &View) -> Vec<Cell> {
-    let RoutingView { mode, policy, counting, baseline, verdicts } = view.routing;
-    let written = if policy.predicts() { format!("{policy}:{}", counting.name()) } else { policy.to_string() };
-    let watched = |cell| if mode.watches() { cell } else { Cell::Null };
-    let weighs = policy.predicts() && view.model.is_some();
-    let known = |value| if weighs { Cell::Float(value) } else { Cell::Null };
-    let Verdicts { decisions, elsewhere, regret } = verdicts;
-    let advice = match mode {
-        Mode::Suggest if elsewhere > 0 && weighs => Cell::Text(format!(
-            "set policy.routing_mode to \"on\": of {decisions} queries {elsewhere} would go elsewhere, and it expects {:+.1} SLO \
-             violations and {:+.4} dollars of that{}",
-            -regret.violations,
-            -regret.cost,
-            doubt(view),
-        )),
-        _ => Cell::Null,
-    };
-    vec![
-        Cell::Text("routing".to_owned()),
-        Cell::Text(mode.to_string()),
-        Cell::Text(written.clone()),
-        Cell::Text(match mode {
-            Mode::On if policy.predicts() && view.model.is_none() => absent::MEANWHILE.to_string(),
-            Mode::On => written,
-            _ => baseline.to_string(),
-        }),
-        watched(count(decisions)),
-        watched(count(elsewhere)),
-        watched(known(regret.violations)),
-        watched(known(regret.cost)),
-        advice,
-    ]
-}
-
-fn scaling_row(view: &View) -> Vec<Cell> {
-    let ScalerView { mode, trigger, selector, by } = view.scaler;
-    let written = by.map_or_else(|| format!("{trigger}:{selector}"), |routing| routing.to_string());
-    let moves = |scaled: &&Scaled| matches!(scaled.act, Act::Start(..) | Act::Stop(_));
-    let undone = |scaled: &&Scaled| moves(scaled) && scaled.mode != Mode::On;
-    let advised = view.scaling.iter().rev().find(|scaled| moves(scaled) && scaled.mode == Mode::Suggest);
-    let advice = advised.filter(|_| mode == Mode::Suggest);
-    vec![
-        Cell::Text("scaling".to_owned()),
-        Cell::Text(mode.to_string()),
-        Cell::Text(written.clone()),
-        match selector {
-            _ if mode != Mode::On => Cell::Null,
-            _ if by.is_some() => Cell::Text(written),
-            Selector::AddCluster | Selector::Vertical if view.model.is_none() => {
-                Cell::Text(format!("{trigger}:{}", Selector::Horizontal))
-            }
-            _ => Cell::Text(written),
-        },
-        count(view.scaling.iter().filter(moves).count() as u64),
-        count(view.scaling.iter().filter(undone).count() as u64),
-        Cell::Null,
-        Cell::Null,
-        advice.map_or(Cell::Null, |advised| {
-            let at = timestamp(advised.at);
-            // That something is idle is seen, not predicted.
-            let doubt = if matches!(advised.act, Act::Start(..)) { doubt(view) } else { "" };
-            Cell::Text(format!("{}: {} ({at}){doubt}", advised.act, advised.because))
-        }),
-    ]
-}
-
-/// What is to be said of advice that stands on a model which is off of late.
-fn doubt(view: &View) -> &'static str {
-    let drifted = view.model.and_then(|model| model.lately).is_some_and(|lately| lately.drifted);
-    if drifted {
-        "; but the model that says so has drifted (punctual.model): do not go by it until it is learnt again"
-    } else {
-        ""
-    }
-}
-
 fn prospects(prospects: &[Prospect]) -> String {
     let each = prospects.iter().map(|Prospect { size, late_share, cost, .. }| {
         let size = size.map_or_else(|| "null".to_owned(), |size| size.0.to_string());
@@ -614,7 +498,7 @@ fn class_name(view: &View, class: ClassId) -> Cell {
     view.classes.iter().find(|known| known.id == class).map_or(Cell::Null, |class| Cell::Text(class.name.clone()))
 }
 
-fn cluster_name(view: &View, cluster: ClusterId) -> Cell {
+pub(super) fn cluster_name(view: &View, cluster: ClusterId) -> Cell {
     view.clusters.iter().find(|known| known.id == cluster).map_or(Cell::Null, |known| Cell::Text(known.name.clone()))
 }
 
@@ -626,7 +510,7 @@ fn seconds(span: Span) -> Cell {
     Cell::Float(span.secs_f64())
 }
 
-fn count(count: u64) -> Cell {
+pub(super) fn count(count: u64) -> Cell {
     Cell::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }
 

@@ -13,6 +13,7 @@ mod fleet;
 mod forecast;
 mod import;
 mod measured;
+mod plan;
 mod progress;
 mod replay;
 mod reproduce;
@@ -65,6 +66,8 @@ enum Command {
     Evaluate(evaluate::Flags),
     /// Say what tomorrow could be like, from history, and what such forecasts were worth
     Forecast(forecast::Flags),
+    /// Plan days ahead: which clusters start when
+    Plan(Box<plan::Wanted>),
     /// Find out what policies would have cost and which SLOs they would have kept
     Simulate(Box<simulate::Flags>),
     /// Simulate many like servers that turn on and off by tokens
@@ -102,6 +105,7 @@ pub fn main() -> ExitCode {
         Ok(Command::Train(flags)) => train::run(&flags),
         Ok(Command::Evaluate(flags)) => evaluate::run(&flags),
         Ok(Command::Forecast(flags)) => forecast::run(&flags),
+        Ok(Command::Plan(wanted)) => plan::run(&wanted),
         Ok(Command::Simulate(flags)) => simulate::run(&flags),
         Ok(Command::Fleet(flags)) => fleet::run(&flags),
         Ok(Command::Reproduce(what)) => reproduce::run(&what),

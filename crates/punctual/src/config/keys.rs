@@ -17,7 +17,7 @@ use super::value::bytes_text;
 pub(super) use admission::{LANE, LANES};
 pub(super) use gateway::{GATEWAY, HISTORY, JOURNAL, TLS};
 pub(super) use lists::{CLASS, CLUSTER, ONLY_FOR, RULE, TABLE};
-pub(super) use rules::{POLICY, PREDICTION, SCALING};
+pub(super) use rules::{PLAN, POLICY, PREDICTION, SCALING};
 
 /// A table of the file, such as `[policy]`.
 pub(super) struct Table {
@@ -107,8 +107,21 @@ const fn key(name: &'static str, kind: Kind, fallback: Fallback, what: &'static 
 }
 
 /// The tables of the file.
-pub(super) static TABLES: [&Table; 12] =
-    [&GATEWAY, &TLS, &HISTORY, &JOURNAL, &PREDICTION, &POLICY, &LANES, &SCALING, &CLASS, &LANE, &TABLE, &CLUSTER];
+pub(super) static TABLES: [&Table; 13] = [
+    &GATEWAY,
+    &TLS,
+    &HISTORY,
+    &JOURNAL,
+    &PREDICTION,
+    &POLICY,
+    &LANES,
+    &SCALING,
+    &PLAN,
+    &CLASS,
+    &LANE,
+    &TABLE,
+    &CLUSTER,
+];
 
 impl Table {
     /// The table of that name.

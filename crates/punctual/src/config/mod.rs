@@ -20,6 +20,7 @@ mod druid;
 mod error;
 mod keys;
 pub(crate) mod near;
+mod plan;
 pub(crate) mod scaling;
 mod section;
 mod tables;
@@ -207,6 +208,8 @@ fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>, typed: Typed<'_>)
     policy.lanes = lanes;
     let of_scaling = file.section(document, &keys::SCALING);
     policy.scaling = scaling(&of_scaling, &policy, &clusters);
+    let of_plan = file.section(document, &keys::PLAN);
+    policy.planning = of_plan.choice("mode").and_then(Mode::named).unwrap_or(Mode::Off);
     scaling::check(&of_scaling, &of_clusters, &policy, &clusters);
     if !document.contains_key("cluster") {
         file.note(0, "cluster", "there is none, so no query could run", "write at least one [[cluster]]");
@@ -225,6 +228,7 @@ fn settings<'f>(file: &'f File<'f>, document: &'f DeTable<'f>, typed: Typed<'_>)
         history: history(&file.section(document, &keys::HISTORY), &state_dir),
         journal: journal(&file.section(document, &keys::JOURNAL), &state_dir),
         prediction: self::prediction(&prediction, &state_dir),
+        planning: plan::read(&of_plan, &policy, &state_dir),
         policy,
         clusters,
         time_tables: tables::read(&file.sections(document, &keys::TABLE)),
@@ -325,6 +329,7 @@ fn policy(section: &Section<'_>, prediction: &Section<'_>, classes: Vec<Class>) 
         min_modelled: prediction.span_or_default("min_modelled"),
         max_clusters: section.count32("max_clusters"),
         scaling: Scaling::default(),
+        planning: Mode::Off,
     }
 }
 

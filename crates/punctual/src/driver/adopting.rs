@@ -15,6 +15,7 @@ use std::sync::Arc;
 use punctual_core::class::Classes;
 use punctual_core::cluster::Phase;
 use punctual_core::id::ClusterId;
+use punctual_core::plan::{Concluded, Conclusion, Plan, PlanRefusal};
 use punctual_core::query::Query;
 use punctual_core::{Event, Policy};
 
@@ -56,6 +57,24 @@ impl Driver {
         self.share_clusters(&settings, &old);
         self.share_ready_pools();
         true
+    }
+
+    /// Has a day's plan followed; Err with the reason if it is refused, None if the dispatcher does not decide.
+    pub(super) fn follow(&mut self, plan: Box<Plan>) -> Option<Result<(), PlanRefusal>> {
+        if self.fallback.is_on() {
+            return None;
+        }
+        let id = plan.id;
+        self.take(Event::PlanAdopted(plan));
+        let refused = match self.dispatcher.plan_concluded() {
+            Some(Concluded { plan, because: Conclusion::Refused(because), .. }) if plan == id => Some(because),
+            _ => None,
+        };
+        match refused {
+            Some(because) => tracing::warn!(plan = %id, "the plan is not followed: {because}"),
+            None => tracing::info!(plan = %id, "a plan is followed"),
+        }
+        (!self.fallback.is_on()).then_some(refused.map_or(Ok(()), Err))
     }
 
     /// Has clusters that are new started, and those that are no more drained.

@@ -295,6 +295,7 @@ impl Driver {
             }
             Report::Doubtful { pool } => self.providers.check(pool.cluster(), pool.generation()),
             Report::Model(opened) => self.adopt(&opened),
+            Report::Plan { plan, answer } => drop(answer.send(self.follow(plan))),
             Report::Explain { mut query, under, answer } => {
                 self.translate(&mut query, &under);
                 drop(answer.send(self.explain(query)));

@@ -5,10 +5,11 @@
 //! | `/metrics` | Prometheus's text format |
 //! | `/healthz` | 200 if the driver answers in time |
 //! | `/readyz` | 200 if a query could run: a cluster is ready, nothing is shutting down |
-//! | `/v1/queries`, `/v1/clusters`, `/v1/classes`, `/v1/lanes`, `/v1/decisions`, `/v1/scaling`, `/v1/controllers`, `/v1/model` | the rows of the schema `punctual`; `?limit=` |
+//! | `/v1/queries`, `/v1/clusters`, `/v1/classes`, `/v1/lanes`, `/v1/decisions`, `/v1/scaling`, `/v1/plan`, `/v1/controllers`, `/v1/model` | the rows of the schema `punctual`; `?limit=` |
 //! | `POST /v1/explain` | where a query would go if it came now, and why: [`explain`] |
 //! | `POST /v1/query` | runs a query: [`query`] |
 //! | `DELETE /v1/queries/ID` | cancels a query |
+//! | `POST /v1/plan`, `DELETE /v1/plan` | has a plan followed, or takes all back: [`plan`] |
 //! | `POST /v1/reload` | reads the configuration again: [`reload`] |
 //! | `/openapi.json` | all of this for programs: [`openapi`] |
 //!
@@ -21,6 +22,7 @@
 mod bounded;
 mod explain;
 mod openapi;
+mod plan;
 mod query;
 mod reload;
 mod rows;
@@ -45,7 +47,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use crate::auth::tokens::Grant;
-use crate::catalog::{CLASSES, CLUSTERS, CONTROLLERS, DECISIONS, LANES, MODEL, QUERIES, Reader, SCALING, Table};
+use crate::catalog::{CLASSES, CLUSTERS, CONTROLLERS, DECISIONS, LANES, MODEL, PLAN, QUERIES, Reader, SCALING, Table};
 use crate::door;
 use crate::link::{Link, Snapshot};
 use crate::metrics::{MEDIA_TYPE, Metrics};
@@ -125,6 +127,9 @@ fn routes(shared: Shared) -> Router {
         .on(openapi::list(&LANES), list(&LANES, false))
         .on(openapi::list(&DECISIONS), list(&DECISIONS, true))
         .on(openapi::list(&SCALING), list(&SCALING, true))
+        .on(openapi::list(&PLAN), list(&PLAN, false))
+        .on(openapi::adopt_plan(), plan::adopt)
+        .on(openapi::drop_plans(), plan::drop_all)
         .on(openapi::list(&CONTROLLERS), list(&CONTROLLERS, false))
         .on(openapi::list(&MODEL), list(&MODEL, false))
         .on(openapi::cancel(), cancel)

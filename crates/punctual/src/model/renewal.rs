@@ -5,25 +5,24 @@
 //!   every so often ─▶ punctual train HISTORY -o MODEL.next --against MODEL ─▶ better? ─▶ MODEL, ModelAdopted
 //! ```
 //!
-//! A process of its own takes neither memory nor threads from the gateway, runs at the lowest priority, and may be killed
-//! at any time. Whatever goes wrong is said and tried again later; the model in force stays.
+//! It is a [patient](crate::patient) child. Whatever goes wrong is said and tried again later; the model in force stays.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use punctual_core::time::Span;
-use rustix::process::{Pid, setpriority_process};
 use serde::Deserialize;
 use tokio::process::Command;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::file::{self, FileError, Opened};
 use crate::link::{Link, Report};
 use crate::metrics::Metrics;
+use crate::patient::{self, Unfinished};
 use crate::whole;
 
 /// While there is no model, history is looked at this often; and the first time is this long after the start at the earliest.
@@ -31,9 +30,6 @@ const FIRST: Duration = Duration::from_secs(600);
 
 /// The longest that training may take.
 const LONGEST: Duration = Duration::from_secs(4 * 3_600);
-
-/// The lowest priority.
-const LAST: i32 = 19;
 
 /// How often a model is learnt, from what, and where it goes.
 #[derive(Clone, Debug)]
@@ -60,12 +56,8 @@ pub enum Renewed {
 /// Why no model came of it.
 #[derive(Debug)]
 pub enum RenewalError {
-    /// The training could not be run.
-    Spawn(io::Error),
-    /// It took too long.
-    TooLong,
-    /// It failed; its last words.
-    Failed(String),
+    /// The training did not come to its end.
+    Child(Unfinished),
     /// It says something that makes no sense.
     Unreadable(String),
     /// Its model cannot be read.
@@ -77,9 +69,7 @@ pub enum RenewalError {
 impl fmt::Display for RenewalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RenewalError::Spawn(cause) => write!(f, "training could not be run: {cause}"),
-            RenewalError::TooLong => write!(f, "training took longer than {} hours", LONGEST.as_secs() / 3_600),
-            RenewalError::Failed(words) => write!(f, "training failed: {words}"),
+            RenewalError::Child(cause) => write!(f, "training {cause}"),
             RenewalError::Unreadable(cause) => write!(f, "what training says cannot be read: {cause}"),
             RenewalError::Model(cause) => write!(f, "{cause}"),
             RenewalError::Place(cause) => write!(f, "the new model could not be put in its place: {cause}"),
@@ -145,9 +135,6 @@ impl Renewal {
         // One that cannot be read is not in force, and is replaced.
         let current = file::open(&self.model).is_ok();
         let output = self.train(&next, current).await?;
-        if !output.status.success() {
-            return Err(RenewalError::Failed(last_line(&output.stderr)));
-        }
         let said: Said =
             serde_json::from_slice(&output.stdout).map_err(|cause| RenewalError::Unreadable(cause.to_string()))?;
         if current && said.better != Some(true) {
@@ -167,23 +154,8 @@ impl Renewal {
         if current {
             command.arg("--against").arg(&self.model);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        let child = command.spawn().map_err(RenewalError::Spawn)?;
-        if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id as i32)) {
-            // Without it, training is as important as the gateway; that is no reason not to train.
-            let _ = setpriority_process(Some(pid), LAST);
-        }
-        timeout(LONGEST, child.wait_with_output())
-            .await
-            .map_err(|_| RenewalError::TooLong)?
-            .map_err(RenewalError::Spawn)
+        patient::run(&mut command, LONGEST).await.map_err(RenewalError::Child)
     }
-}
-
-/// The last line that says something.
-fn last_line(words: &[u8]) -> String {
-    let words = String::from_utf8_lossy(words);
-    words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why").trim().to_owned()
 }
 
 #[cfg(test)]
@@ -206,11 +178,5 @@ mod tests {
         assert_eq!((wait(0), wait(20), wait(30)), (24 * 60, 4 * 60, 10));
         let often = Renewal { every: Span::from_secs(60), ..renewal };
         assert_eq!(often.first_wait(made), Duration::from_secs(60));
-    }
-
-    #[test]
-    fn the_last_words_are_the_last_line_that_says_something() {
-        assert_eq!(last_line(b"one\n two \n\n"), "two");
-        assert_eq!(last_line(b"\n"), "it does not say why");
     }
 }

@@ -119,6 +119,7 @@ impl Driver {
             }
             Report::Doubtful { .. } | Report::Model(_) | Report::Adopt { .. } => {}
             Report::Explain { answer, .. } => drop(answer.send(None)),
+            Report::Plan { answer, .. } => drop(answer.send(None)),
             Report::Queued { query, answer } => drop(answer.send(self.dispatcher.queued(query))),
             Report::Decided { query, answer } => {
                 drop(answer.send(self.dispatcher.decision(query).cloned().map(Box::new)));

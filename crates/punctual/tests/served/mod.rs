@@ -160,6 +160,11 @@ impl Served {
         ))
     }
 
+    /// Status and body of a DELETE.
+    pub(crate) fn delete(&self, path: &str) -> (u16, String) {
+        self.request(&format!("DELETE {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http))
+    }
+
     fn request(&self, request: &str) -> (u16, String) {
         use std::io::Write;
         let mut stream = std::net::TcpStream::connect(self.http).expect("HTTP accepts");

@@ -116,17 +116,25 @@ fn it_stops_when_it_is_told_to() {
 }
 
 #[test]
-fn what_is_started_at_a_set_time_is_there_a_start_later() {
+fn what_is_planned_is_asked_for_at_its_time_and_there_a_start_later() {
     let mut rehearsal = rehearsal(Routing::LeastOutstanding);
-    rehearsal.policy.scaling.start_takes = Span::from_secs(20);
+    let late = Spec { name: "late".into(), offer: Some("late".into()), units: Units(16), ..rehearsal.fleet[0].clone() };
+    rehearsal.policy.scaling =
+        Scaling { offers: vec![late], start_takes: Span::from_secs(20), most: 3, ..Scaling::default() };
     let arrivals = arrivals(100);
-    let spec = Spec { name: "late".into(), ..rehearsal.fleet[0].clone() };
-    let starts = [(Span::from_secs(40), spec)];
-    let rehearsed = rehearsal.run_with(&starts, &arrivals, &mut |_| true).expect("it is not stopped");
+    let planned = |at, size| Spinup { at: Span::from_secs(at), size: Units(size) };
+    let spinups = [planned(0, 16), planned(40, 16)];
+    let rehearsed = rehearsal.run_with(&spinups, &arrivals, &mut |_| true).expect("it is not stopped");
+    // Two are there from the start and three may be: the second of the plan finds no room, as it would find none live.
     let life = rehearsed.lives.last().expect("a cluster");
     let takes = rehearsal.policy.scaling.start_takes;
-    assert_eq!((life.name.as_str(), life.asked, life.ready), {
-        ("late", Time::ZERO + Span::from_secs(40), Some(Time::ZERO + Span::from_secs(40) + takes))
-    });
+    assert_eq!((life.name.as_str(), life.asked, life.ready), ("late-2", Time::ZERO, Some(Time::ZERO + takes)));
+    assert_eq!(rehearsed.lives.len(), 3);
+    let said: Vec<Because> = rehearsed.scaled.iter().map(|scaled| scaled.because).collect();
+    assert_eq!(said, [Because::Planned(PlanId(1)), Because::MostClusters(3)]);
+    assert_eq!(rehearsed.scaled[1].at, Time::ZERO + Span::from_secs(40));
     assert_eq!(rehearsed.ended.len(), arrivals.len());
+    // What nothing offers is not started, and the rest of that plan is not either.
+    let other = rehearsal.run_with(&[planned(1, 16), planned(2, 5)], &arrivals, &mut |_| true).expect("not stopped");
+    assert_eq!(other.lives.len(), 2);
 }

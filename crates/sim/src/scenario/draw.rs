@@ -2,6 +2,7 @@
 //! waiting at all, one slot, an idle limit shorter than a think time), since that is where mistakes live.
 
 mod admission;
+mod plans;
 
 use punctual_core::billing::Price;
 use punctual_core::class::Class;
@@ -22,8 +23,8 @@ use crate::world::Conditions;
 
 /// The scenario of a seed.
 pub fn random(seed: u64) -> Scenario {
-    let [mut dice, mut others, mut admits] =
-        [SCENARIOS, SCALING, ADMISSION].map(|stream| Dice(Rng::numbered(seed, stream)));
+    let [mut dice, mut others, mut admits, mut plans] =
+        [SCENARIOS, SCALING, ADMISSION, PLANS].map(|stream| Dice(Rng::numbered(seed, stream)));
     let mut policy = Policy { scaling: scaling(&mut others), ..policy(&mut dice) };
     let horizon = dice.span(1.0, 60.0);
     let expected = dice.between(1.0, 120.0);
@@ -39,14 +40,16 @@ pub fn random(seed: u64) -> Scenario {
             admission::rules(&mut admits, policy);
         }
     }
+    plans::draw(&mut plans, horizon, &mut policy, &mut script);
     Scenario { seed, policy, pattern, mix, horizon, conditions, script }
 }
 
-/// The streams that scenarios are drawn from, what scales in them, and who is admitted: beside those that core and the world
+/// The streams that scenarios are drawn from, what scales in them, who is admitted and what is planned: beside those that core and the world
 /// use.
 const SCENARIOS: u64 = 2 << 32;
 const SCALING: u64 = 4 << 32;
 const ADMISSION: u64 = 5 << 32;
+const PLANS: u64 = 6 << 32;
 
 struct Dice(Rng);
 

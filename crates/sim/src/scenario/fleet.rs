@@ -74,7 +74,10 @@ impl Watch {
         let mut idle = false;
         for scaled in scaled {
             let on = scaled.mode == Mode::On;
-            must(scaled.mode == self.fleet.rules.mode, || format!("{scaled:?} is not by the rules in force"))?;
+            let by_plan = matches!(scaled.because, Because::Planned(_));
+            let by_rules = if by_plan { self.plans.is_mode(scaled.mode) } else { self.may_be_in(scaled) };
+            must(by_rules, || format!("{scaled:?} is not by the rules in force"))?;
+            self.plans.decided(scaled, commands)?;
             match scaled.act {
                 Act::Study(study) => {
                     self.fleet.is_free(&self.clusters)?;
@@ -82,8 +85,8 @@ impl Watch {
                 }
                 Act::Start(units, Some(id)) => {
                     must(on, || format!("cluster {id} was started, and nothing should be"))?;
-                    // Token policies start one for each query that finds none idle, whatever starts already.
-                    if scaled.because != Because::NoneIdle {
+                    // Token policies start one for each query that finds none idle, whatever starts already, and so do plans.
+                    if scaled.because != Because::NoneIdle && !by_plan {
                         self.fleet.is_free(&self.clusters)?;
                         self.fleet.started = Some(id);
                     }
@@ -105,7 +108,16 @@ impl Watch {
         must(!idle || ready >= self.fleet.least(), || format!("{ready} clusters are left when an idle one was stopped"))
     }
 
+    /// True if a decision that no plan asks for is in the mode of scaling; that nothing can be done may also be said of a planned start.
+    fn may_be_in(&self, scaled: &Scaled) -> bool {
+        let nothing = scaled.act == Act::Nothing;
+        scaled.mode == self.fleet.rules.mode || nothing && self.plans.is_mode(scaled.mode)
+    }
+
     fn decided_start(&self, id: ClusterId, units: Units, commands: &[Command]) -> Result<(), String> {
+        if self.plans.unsettled {
+            return Ok(());
+        }
         let offered =
             |spec: &Spec| self.fleet.rules.offers.iter().any(|offer| Some(&offer.name) == spec.offer.as_ref());
         let is_it = |command: &Command| matches!(command, Command::Start { cluster, spec, .. } if *cluster == id && spec.units == units && offered(spec));
@@ -141,6 +153,9 @@ impl Watch {
 
     /// Budgets that are said to bind do.
     fn decided_because(&self, because: Because) -> Result<(), String> {
+        if self.plans.unsettled {
+            return Ok(());
+        }
         let there = || self.clusters.values().filter(|known| known.life != Life::Down || !known.draining);
         match because {
             Because::MostClusters(most) => {
@@ -152,6 +167,17 @@ impl Watch {
                 let all = there().map(|known| hourly(&known.spec)).sum::<f64>() + offers.fold(0.0, f64::max);
                 let holds = self.fleet.rules.most_per_hour == Some(most) && would > most && would <= all * (1.0 + 1e-9);
                 must(holds, || format!("{most} $ an hour may be spent, {would} would be, {all} at most"))
+            }
+            Because::ReservedClusters { planned, most } => {
+                let count = there().count() + planned as usize;
+                let holds = planned > 0 && most == self.fleet.most && count >= most as usize;
+                must(holds, || {
+                    format!("{planned} are planned and {most} may be; with those that are there it is {count}")
+                })
+            }
+            Because::ReservedPerHour { would, planned, most } => {
+                let holds = self.fleet.rules.most_per_hour == Some(most) && would > most && would - planned <= most;
+                must(holds, || format!("{most} $ an hour may be spent, {would} would be, {planned} of it for plans"))
             }
             _ => Ok(()),
         }

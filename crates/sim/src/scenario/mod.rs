@@ -13,6 +13,7 @@ mod ending;
 mod fleet;
 mod many;
 pub mod models;
+mod planned;
 mod seen;
 mod shrink;
 mod watch;

@@ -61,6 +61,18 @@ fn simpler(scenario: &Scenario) -> Vec<Scenario> {
         without(&|s| s.mix.shares[index].statements = 1);
     }
     without(&|s| s.mix.clients = None);
+    for index in 0..scenario.script.len() {
+        without(&|s| {
+            if let Event::PlanAdopted(plan) = &mut s.script[index].1 {
+                plan.fleet.clear();
+            }
+        });
+        without(&|s| {
+            if let Event::PlanAdopted(plan) = &mut s.script[index].1 {
+                plan.spinups.clear();
+            }
+        });
+    }
     without(&|s| s.policy.scaling = Scaling::default());
     without(&|s| s.policy.scaling.offers.truncate(1));
     without(&|s| s.policy.scaling.most_per_hour = None);

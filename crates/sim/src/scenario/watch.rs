@@ -23,6 +23,7 @@ use punctual_core::time::Time;
 use super::admission::{Capped, Rules, Ticket};
 use super::bill::Bill;
 use super::fleet::Fleet;
+use super::planned::Plans;
 
 /// What is known of a run from the outside.
 #[derive(Clone, Debug)]
@@ -31,6 +32,7 @@ pub(super) struct Watch {
     pub(super) ended: BTreeSet<QueryId>,
     pub(super) clusters: BTreeMap<ClusterId, Known>,
     pub(super) fleet: Fleet,
+    pub(super) plans: Plans,
     pub(super) rules: Rules,
     /// Steps taken in, with the present one.
     pub(super) steps: u64,
@@ -130,6 +132,7 @@ impl Watch {
             ended: BTreeSet::new(),
             clusters: BTreeMap::new(),
             fleet: Fleet::new(policy),
+            plans: Plans::new(policy),
             rules: Rules::new(policy),
             steps: 0,
             pins: BTreeMap::new(),
@@ -151,6 +154,7 @@ impl Watch {
         self.caps_fire(now, commands);
         self.hear(now, event);
         self.fleet.hear(event);
+        self.plans.hear(event);
         for (index, command) in commands.iter().enumerate() {
             self.obey(now, event, command, &commands[..index])?;
         }
@@ -295,6 +299,8 @@ impl Watch {
             | Event::ClusterWanted(_)
             | Event::ShutdownWanted { .. }
             | Event::ScalingWanted
+            | Event::PlanAdopted(_)
+            | Event::PlanDropped
             | Event::StudyDone { .. }
             | Event::Woke => {}
         }

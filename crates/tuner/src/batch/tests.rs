@@ -6,7 +6,7 @@ use punctual_core::mode::Mode;
 use punctual_core::policy::Policy;
 use punctual_core::route::Routing;
 use punctual_core::scale::{Scaling, Selector, Trigger};
-use punctual_core::time::Time;
+use punctual_core::time::{Span, Time};
 use punctual_sim::rehearsal::Troubles;
 use punctual_sim::workload::{Mix, Pattern, Size, generate};
 

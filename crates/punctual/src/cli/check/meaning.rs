@@ -19,7 +19,7 @@ use crate::config::bytes_text;
 use crate::door::rule_text;
 use crate::model::{absent, file};
 use crate::settings::{
-    Access, Address, Auth, Cluster, ClusterKind, Embedded, Prediction, RecordSql, Settings, Simulated, Tables,
+    Access, Address, Auth, Cluster, ClusterKind, Embedded, Planning, Prediction, RecordSql, Settings, Simulated, Tables,
 };
 use crate::tls::serving::DoorTls;
 use crate::tls::trust::ClusterTls;
@@ -292,6 +292,20 @@ fn records(settings: &Settings) -> Vec<String> {
         format!("Decisions go to {}, at most {}.", journal.dir.display(), bytes_text(journal.max_bytes)),
         predictions(&settings.prediction),
     ]
+    .into_iter()
+    .chain(plans(settings))
+    .collect()
+}
+
+fn plans(settings: &Settings) -> Option<String> {
+    let Planning { at: (hour, minute), zone_name, forecaster, dir, .. } = &settings.planning;
+    let acts = match settings.policy.planning {
+        Mode::Off => return None,
+        Mode::On => "is followed",
+        Mode::Shadow | Mode::Suggest => "is watched and not followed",
+    };
+    let at = format!("{hour:02}:{minute:02} ({zone_name})");
+    Some(format!("At {at} a day is planned by `{forecaster}`; the plan goes to {} and {acts}.", dir.display()))
 }
 
 fn predictions(prediction: &Prediction) -> String {

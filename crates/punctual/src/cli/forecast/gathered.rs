@@ -10,7 +10,6 @@ use std::path::Path;
 use punctual_sim::workload::Weeks;
 use punctual_tuner::{Date, Limits, Reservoir, Seen, Zone, simulated};
 
-use super::Flags;
 use crate::cli::Stop;
 use crate::clock::Clock;
 use crate::history::{self, Row};
@@ -22,18 +21,32 @@ const LARGEST: u64 = 1 << 30;
 /// The class of queries that are about the gateway itself.
 const CONTROL: &str = "control";
 
+/// What is gathered from.
+pub(in crate::cli) struct Source<'a> {
+    /// A history.
+    pub(in crate::cli) history: Option<&'a Path>,
+    /// The file in which what is gathered is kept.
+    pub(in crate::cli) reservoir: Option<&'a Path>,
+    /// By whose clocks.
+    pub(in crate::cli) zone: Option<Zone>,
+    /// What chance begins with.
+    pub(in crate::cli) seed: u64,
+    /// Instead of a history, so many weeks that are generated.
+    pub(in crate::cli) generated: Option<u32>,
+}
+
 /// Gathers what there is.
-pub(super) fn reservoir(flags: &Flags) -> Result<Reservoir, Stop> {
+pub(in crate::cli) fn reservoir(flags: &Source<'_>) -> Result<Reservoir, Stop> {
     if let Some(weeks) = flags.generated {
         return Ok(simulated::weeks(&Weeks::of(flags.seed), Date::GENERATED, 7 * weeks, Limits::default()));
     }
-    let mut reservoir = match &flags.reservoir {
+    let mut reservoir = match flags.reservoir {
         Some(path) => kept(path, flags)?,
         None => Reservoir::new(flags.zone.unwrap_or(Zone::UTC), Limits::default(), flags.seed),
     };
-    if let Some(history) = &flags.history {
+    if let Some(history) = flags.history {
         add(&mut reservoir, history)?;
-        if let Some(path) = &flags.reservoir {
+        if let Some(path) = flags.reservoir {
             let failed = |cause| Stop::failed(format_args!("writing {}: {cause}", path.display()));
             whole::write(path, &reservoir.to_bytes()).map_err(failed)?;
         }
@@ -42,7 +55,7 @@ pub(super) fn reservoir(flags: &Flags) -> Result<Reservoir, Stop> {
 }
 
 /// What the file has; nothing, if there is none yet and a history to fill it.
-fn kept(path: &Path, flags: &Flags) -> Result<Reservoir, Stop> {
+fn kept(path: &Path, flags: &Source<'_>) -> Result<Reservoir, Stop> {
     let failed = |cause: &dyn std::fmt::Display| Stop::failed(format_args!("reading {}: {cause}", path.display()));
     let length = match fs::metadata(path) {
         Ok(metadata) => metadata.len(),

@@ -1,6 +1,6 @@
 //! `punctual forecast`: what tomorrow could be like, and what such forecasts have been worth.
 
-mod gathered;
+pub(super) mod gathered;
 mod text;
 
 use std::collections::BTreeSet;
@@ -14,6 +14,7 @@ use punctual_tuner::{Date, Reservoir, Zone};
 
 use super::{Format, Stop};
 use crate::print;
+use gathered::Source;
 
 /// What tomorrow could be like, from history, and what such forecasts were worth.
 #[derive(Debug, Args)]
@@ -56,22 +57,28 @@ pub(super) struct Flags {
     format: Format,
 }
 
-fn date(text: &str) -> Result<Date, &'static str> {
+pub(super) fn date(text: &str) -> Result<Date, &'static str> {
     Date::parse(text).ok_or("a date is written 2026-11-30, and lies between 1970 and 9999")
 }
 
-fn weekday(text: &str) -> Result<Weekday, &'static str> {
+pub(super) fn weekday(text: &str) -> Result<Weekday, &'static str> {
     Weekday::named(text).ok_or("a day of the week is monday, tuesday, …")
 }
 
-fn zone(text: &str) -> Result<Zone, &'static str> {
+pub(super) fn zone(text: &str) -> Result<Zone, &'static str> {
     Zone::named(text).ok_or("there is no such zone; there are UTC, offsets like +05:30, and names like Europe/Berlin")
 }
 
 /// 0 if there is something to say, 1 if there is not.
 pub(super) fn run(flags: &Flags) -> Result<u8, Stop> {
     super::log_to_stderr("warn");
-    let reservoir = gathered::reservoir(flags)?;
+    let reservoir = gathered::reservoir(&Source {
+        history: flags.history.as_deref(),
+        reservoir: flags.reservoir.as_deref(),
+        zone: flags.zone,
+        seed: flags.seed,
+        generated: flags.generated,
+    })?;
     let Some((_, last)) = reservoir.dates() else {
         return Err(Stop::failed(format_args!("{} holds no query to forecast from", flags.source())));
     };

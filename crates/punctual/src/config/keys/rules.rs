@@ -1,9 +1,10 @@
 //! What governs decisions.
 
 use punctual_core::time::Span;
+use punctual_tuner::forecast::NAMES;
 
 use super::Fallback::{Is, Said};
-use super::Kind::{Choice, Count, Duration, Number, Path};
+use super::Kind::{Choice, Count, Duration, Number, Path, Text};
 use super::{DAY, NOTHING, SECOND, Table, YEAR, key};
 
 /// `[prediction]`.
@@ -131,6 +132,43 @@ pub(in crate::config) static SCALING: Table = Table {
             Number { least: 0.0, most: 1e9 },
             Said("any"),
             "Dollars an hour that all clusters together may cost while all are awake.",
+        ),
+    ],
+};
+
+/// `[plan]`.
+pub(in crate::config) static PLAN: Table = Table {
+    name: "plan",
+    list: false,
+    what: "Days go by a plan: which clusters start when, and knobs of `[scaling]` for that day ([plan.md](plan.md)).",
+    keys: &[
+        key(
+            "mode",
+            Choice(&["off", "shadow", "suggest", "on"]),
+            Is("\"off\""),
+            "`off`: no plan is made or followed. `shadow`: one is made every day, and it is recorded what it would start. `suggest`: \
+             the same, shown as what someone should do. `on`: it is followed; what it starts is stopped by `[scaling]`, \
+             whose mode must be `on`, too.",
+        ),
+        key(
+            "at",
+            Text,
+            Is("\"03:00\""),
+            "When a plan is made, by the clocks of `zone`: before noon it is of the day that has begun, from noon on of the next. \
+             A gateway that starts without the plan that was due last makes it then.",
+        ),
+        key("zone", Text, Is("\"UTC\""), "By whose clocks days begin and end: `Europe/Berlin`, `+05:30`."),
+        key(
+            "forecaster",
+            Choice(&NAMES),
+            Is("\"weekly\""),
+            "Who says what the day may bring, as in `punctual forecast`.",
+        ),
+        key(
+            "dir",
+            Path,
+            Said("`plans` in `gateway.state_dir`"),
+            "Where plans are kept, a file for each day, the last 60.",
         ),
     ],
 };

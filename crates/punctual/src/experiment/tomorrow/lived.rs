@@ -12,7 +12,7 @@ use punctual_core::time::{Span, Time};
 use punctual_sim::rehearsal::{Rehearsal, Rehearsed, Troubles};
 use punctual_sim::workload::Arrival;
 use punctual_sim::world::compute::Make;
-use punctual_tuner::configuration::{Configuration, Performance};
+use punctual_tuner::configuration::{Configuration, Performance, Spinup};
 use serde::Serialize;
 
 use super::Ground;
@@ -87,16 +87,16 @@ impl Who {
 
 /// Runs the day. None if it was stopped.
 pub fn live(ground: &Ground<'_>, who: &Who, arrivals: &[Arrival], seed: u64, go: &dyn Fn() -> bool) -> Option<Lived> {
-    let (policy, fleet, starts) = setting(ground, who);
+    let (policy, fleet, spinups) = setting(ground, who);
     let (model, table) = (Some(Arc::clone(&ground.lessons.model)), Arc::clone(ground.table));
     let (make, troubles) = (Make::Warehouse { table, seed }, Troubles::default());
     let rehearsal = Rehearsal { seed, policy, fleet, model, make, clients: None, troubles };
-    let rehearsed = rehearsal.run_with(&starts, arrivals, &mut |_| go())?;
+    let rehearsed = rehearsal.run_with(&spinups, arrivals, &mut |_| go())?;
     Some(lived(&rehearsed, matches!(who, Who::Queueing(..))))
 }
 
 /// The policy, what is there from the start, and what is started when.
-fn setting(ground: &Ground<'_>, who: &Who) -> (Policy, Vec<Spec>, Vec<(Span, Spec)>) {
+fn setting(ground: &Ground<'_>, who: &Who) -> (Policy, Vec<Spec>, Vec<Spinup>) {
     let all = |sizes: &[u32]| sizes.iter().map(|size| offer(*size)).collect::<Vec<Spec>>();
     let plain = |routing| ground.policy(routing, Trigger::None);
     match who {
@@ -121,8 +121,7 @@ fn setting(ground: &Ground<'_>, who: &Who) -> (Policy, Vec<Spec>, Vec<(Span, Spe
             };
             let policy = configuration.knobs.turned(&ground.policy(routing, trigger));
             let fleet: Vec<u32> = configuration.fleet.iter().map(|Units(size)| *size).collect();
-            let starts = configuration.spinups.iter().map(|spinup| (spinup.at, offer(spinup.size.0)));
-            (policy, all(&fleet), starts.collect())
+            (policy, all(&fleet), configuration.spinups.clone())
         }
     }
 }

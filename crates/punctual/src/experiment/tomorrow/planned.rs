@@ -94,7 +94,7 @@ pub fn planned(
     if ground.token {
         (search.rounds, search.attempts, tuning.strategy) = (1, 1, Strategy::Random(1));
     }
-    let sought = Sought { today: unplanned(ground), fixed: Vec::new(), search, tuning: Some(tuning) };
+    let sought = Sought { today: unplanned(ground), fixed: 0, search, tuning: Some(tuning) };
     plan(&sought, &mut batch)
 }
 

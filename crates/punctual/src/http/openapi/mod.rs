@@ -18,7 +18,7 @@ use axum::http::{StatusCode, header};
 use axum::routing::{MethodFilter, get, on};
 use serde_json::{Map, Value, json};
 
-pub(super) use operations::{cancel, explain, health, list, metrics, readiness, reload, run};
+pub(super) use operations::{adopt_plan, cancel, drop_plans, explain, health, list, metrics, readiness, reload, run};
 
 use super::{Shared, refusal};
 
@@ -98,8 +98,11 @@ impl Routes {
     /// Serves an operation.
     pub(super) fn on<T: 'static>(mut self, operation: Operation, handler: impl Handler<T, Shared>) -> Routes {
         let otherwise = operation.otherwise;
-        let methods = on(operation.verb.filter(), handler)
-            .fallback(move || async move { refusal(StatusCode::METHOD_NOT_ALLOWED, otherwise) });
+        let mut methods = on(operation.verb.filter(), handler);
+        // Of several at one path, the first says what else there is.
+        if !self.operations.iter().any(|known| known.path == operation.path) {
+            methods = methods.fallback(move || async move { refusal(StatusCode::METHOD_NOT_ALLOWED, otherwise) });
+        }
         self.router = self.router.route(&operation.path, methods);
         self.operations.push(operation);
         self

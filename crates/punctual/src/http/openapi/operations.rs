@@ -162,6 +162,32 @@ pub(in crate::http) fn run() -> Operation {
     }
 }
 
+/// Has a plan followed.
+pub(in crate::http) fn adopt_plan() -> Operation {
+    let answers = vec![
+        ok("It is followed, or waits for its day.", "PlanAdopted"),
+        Answer::error(StatusCode::BAD_REQUEST, "The body is not the file of a plan."),
+        Answer::error(StatusCode::CONFLICT, "It is refused: `error` says why."),
+    ];
+    Operation {
+        verb: Verb::Post,
+        body: Some("PlanFile"),
+        ..get("adopt_plan", "/v1/plan", "Has a plan of a day followed. For administrators.", answers)
+    }
+}
+
+/// Takes plans back.
+pub(in crate::http) fn drop_plans() -> Operation {
+    let answers = vec![
+        ok("None is followed any more.", "PlansDropped"),
+        Answer::error(StatusCode::NOT_FOUND, "No plan is followed."),
+    ];
+    Operation {
+        verb: Verb::Delete,
+        ..get("drop_plans", "/v1/plan", "Takes all plans back that are followed or wait. For administrators.", answers)
+    }
+}
+
 /// Reads the configuration again.
 pub(in crate::http) fn reload() -> Operation {
     let answers = vec![
@@ -181,5 +207,18 @@ pub(in crate::http) fn reload() -> Operation {
 #[cfg(test)]
 pub(super) fn every() -> Vec<Operation> {
     let lists = crate::catalog::TABLES.into_iter().map(list);
-    lists.chain([document(), metrics(), health(), readiness(), cancel(), explain(), run(), reload()]).collect()
+    lists
+        .chain([
+            document(),
+            metrics(),
+            health(),
+            readiness(),
+            cancel(),
+            explain(),
+            run(),
+            adopt_plan(),
+            drop_plans(),
+            reload(),
+        ])
+        .collect()
 }

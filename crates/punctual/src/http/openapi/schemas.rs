@@ -22,7 +22,7 @@ pub(super) fn all() -> Map<String, Value> {
     for table in TABLES {
         all.insert(row_name(table.name), row(table));
     }
-    let more = errors().into_iter().chain(queries()).chain(explained()).chain(small());
+    let more = errors().into_iter().chain(queries()).chain(explained()).chain(plans()).chain(small());
     all.extend(more.map(|(name, schema)| (name.to_owned(), schema)));
     all
 }
@@ -205,6 +205,39 @@ fn prospect() -> Value {
         ("cost", of("number", "Dollars.")),
     ];
     object(&["size", "late_share", "cost"], &fields)
+}
+
+fn plans() -> [(&'static str, Value); 4] {
+    let spinup = [("at", of("integer", "Microseconds after `from`.")), ("size", of("integer", "Its size in units."))];
+    let knobs = [
+        ("lifetime", of("integer", "`scaling.lifetime`, in microseconds.")),
+        ("idle", of("integer", "`scaling.idle`, in microseconds.")),
+        ("observations", of("integer", "`scaling.observations`.")),
+        ("window", of("integer", "`scaling.window`, in microseconds.")),
+        ("completions", of("integer", "`scaling.completions`.")),
+        ("late_share", of("number", "`scaling.late_share`.")),
+        ("counting", of("string", "When routing counts a query as late.")),
+    ];
+    let plan = [
+        ("id", of("integer", "Not read.")),
+        ("from", of("integer", "When the day begins: microseconds since 1970 in UTC.")),
+        ("until", of("integer", "When it ends.")),
+        ("fleet", list_of("integer", "Sizes of the clusters that it should begin with.")),
+        ("spinups", json!({ "type": "array", "items": object(&["at", "size"], &spinup) })),
+        ("knobs", object(&knobs.clone().map(|(name, _)| name), &knobs)),
+        ("made_for", of("integer", "The number of the policy that it was made for.")),
+    ];
+    let required = ["from", "until", "fleet", "spinups", "knobs", "made_for"];
+    let fields = [("format", json!({ "type": "integer", "enum": [1] })), ("plan", named("Plan"))];
+    // What else is in a file is evidence.
+    let mut file = object(&["format", "plan"], &fields);
+    file["additionalProperties"] = json!(true);
+    [
+        ("Plan", object(&required, &plan)),
+        ("PlanFile", file),
+        ("PlanAdopted", object(&["plan"], &[("plan", of("string", "The beginning of the hash of its file."))])),
+        ("PlansDropped", object(&["dropped"], &[("dropped", of("integer", "How many there were."))])),
+    ]
 }
 
 fn small() -> [(&'static str, Value); 4] {
