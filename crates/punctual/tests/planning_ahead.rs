@@ -88,7 +88,7 @@ fn a_burst_that_comes_every_noon_has_a_cluster_started_before_it() {
     let late = |of: &Value| of["violation_rate"]["mean"].as_f64().expect("a rate");
     let (planned, today) = (late(&found["expected"]), late(&found["today"]["expected"]));
     assert!(today > 0.2 && planned < today / 3.0, "{planned} instead of {today}");
-    assert_eq!(found["backtest"]["days"].as_array().map(Vec::len), Some(7), "the most that are compared");
+    assert_eq!(found["backtest"]["days"].as_array().map(Vec::len), Some(2), "of which every hour is known");
     // The file is what was said, and the same whatever simulates it.
     let written = std::fs::read(dir.path().join("plan.json")).expect("it is written");
     assert_eq!(serde_json::from_slice::<Value>(&written).expect("JSON"), found);

@@ -126,15 +126,21 @@ fn scaling(dice: &mut Dice) -> Scaling {
         return Scaling::default();
     }
     let offers = [1, 2, 4, 8].into_iter().filter(|_| dice.sometimes(0.4)).collect::<Vec<_>>();
+    let mode = dice.one_of(&[Mode::On, Mode::On, Mode::On, Mode::Shadow, Mode::Suggest]);
+    let trigger = dice.one_of(&Trigger::ALL);
+    let selector = dice.one_of(&[Selector::None, Selector::Horizontal, STUDIED[0], STUDIED[1], STUDIED[0], STUDIED[1]]);
+    let offers = offers.into_iter().map(|units| offer(dice, units)).collect();
+    let (window, study_window) = (dice.span(0.5, 30.0), dice.span(0.5, 30.0));
+    let (observations, completions) = (dice.one_of(&[0, 1, 3, 10]), dice.one_of(&[1, 5, 20]));
     Scaling {
-        mode: dice.one_of(&[Mode::On, Mode::On, Mode::On, Mode::Shadow, Mode::Suggest]),
-        trigger: dice.one_of(&Trigger::ALL),
-        selector: dice.one_of(&[Selector::None, Selector::Horizontal, STUDIED[0], STUDIED[1], STUDIED[0], STUDIED[1]]),
-        offers: offers.into_iter().map(|units| offer(dice, units)).collect(),
-        window: dice.span(0.5, 30.0),
-        study_window: dice.span(0.5, 30.0),
-        observations: dice.one_of(&[0, 1, 3, 10]),
-        completions: dice.one_of(&[1, 5, 20]),
+        mode,
+        trigger,
+        selector,
+        offers,
+        window,
+        study_window,
+        observations,
+        completions,
         late_share: dice.one_of(&[0.0, 0.05, 0.5]),
         queue_depth: dice.one_of(&[0, 1, 3, 10]),
         idle: dice.span(0.1, 20.0),
@@ -144,7 +150,8 @@ fn scaling(dice: &mut Dice) -> Scaling {
         least: dice.one_of(&[0, 1, 2]),
         most: dice.one_of(&[0, 2, 5, 10, 10]),
         most_per_hour: if dice.sometimes(0.3) { Some(dice.between(1.0, 100.0)) } else { None },
-        studies: dice.one_of(&[Studies::Network, Studies::Sharing]),
+        // What a throw that is there anyway says: one more would be luck of everything after it.
+        studies: if completions == 5 { Studies::Sharing } else { Studies::Network },
     }
 }
 
