@@ -108,16 +108,19 @@ fn controllers_show_what_they_would_do_and_advise_it() {
     expect_test::expect![[r#"
         routing | on | slo:expected | slo:expected | null | null | null | null
         scaling | on | combined:add_cluster | combined:add_cluster | 1 | 0 | null | null
+        planning | off | no plan | null | 0 | 0 | null | null
     "#]]
     .assert_eq(&told(Mode::On, Verdicts::default(), vec![start(Mode::On)]));
     expect_test::expect![[r#"
         routing | shadow | slo:expected | least_outstanding | 9 | 2 | -0.25 | null
         scaling | shadow | combined:add_cluster | null | 1 | 1 | null | null
+        planning | off | no plan | null | 0 | 0 | null | null
     "#]]
     .assert_eq(&told(Mode::Shadow, verdicts, vec![start(Mode::Shadow)]));
     expect_test::expect![[r#"
         routing | suggest | slo:expected | least_outstanding | 9 | 2 | -0.25 | set policy.routing_mode to "on": of 9 queries 2 would go elsewhere, and it expects -1.5 SLO violations and +0.2500 dollars of that
         scaling | suggest | combined:add_cluster | null | 1 | 1 | null | start a cluster of size 8: of what could be done it keeps SLOs best (2026-01-02 03:04:05.000000)
+        planning | off | no plan | null | 0 | 0 | null | null
     "#]].assert_eq(&told(Mode::Suggest, verdicts, vec![start(Mode::Suggest)]));
     // What a model says that has drifted.
     let drifted =
@@ -137,6 +140,7 @@ fn controllers_show_what_they_would_do_and_advise_it() {
     expect_test::expect![[r#"
         routing | on | slo:expected | least_outstanding | null | null | null | null
         scaling | on | combined:add_cluster | combined:horizontal | 0 | 0 | null | null
+        planning | off | no plan | null | 0 | 0 | null | null
     "#]]
     .assert_eq(&told_with(Mode::On, Verdicts::default(), vec![], None));
 }

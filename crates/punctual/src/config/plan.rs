@@ -69,8 +69,8 @@ mod tests {
         let settings = parse(CLUSTER, Path::new("punctual.toml")).expect("a right file");
         let planning = &settings.planning;
         assert_eq!((settings.policy.planning, planning.at, planning.zone), (Mode::Off, (3, 0), Zone::UTC));
-        assert_eq!((planning.forecaster, planning.dir.as_path()), ("weekly", Path::new("plans")));
-        assert_eq!(planning.reservoir, Path::new("load.reservoir"));
+        assert_eq!((planning.forecaster, planning.dir.as_path()), ("weekly", Path::new("punctual-data/plans")));
+        assert_eq!(planning.reservoir, Path::new("punctual-data/load.reservoir"));
     }
 
     #[test]

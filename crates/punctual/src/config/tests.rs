@@ -150,7 +150,7 @@ fn unknown_keys_and_tables_are_refused_with_the_nearest_right_one() {
         expect_test::expect![[r#"
             punctual.toml:2:9: listen: there is no such table; it belongs in [gateway]
             punctual.toml:3:10: polcy: there is no such table; did you mean [policy]?
-            punctual.toml:4:10: zebra: there is no such table; there are [gateway], [tls], [history], [journal], [prediction], [policy], [lanes], [scaling], [[class]], [[lane]], [[table]], [[cluster]]
+            punctual.toml:4:10: zebra: there is no such table; there are [gateway], [tls], [history], [journal], [prediction], [policy], [lanes], [scaling], [plan], [[class]], [[lane]], [[table]], [[cluster]]
             punctual.toml:6:9: policy.max_wating: there is no such key; did you mean `max_waiting`?
             punctual.toml:7:9: policy.slots: there is no such key; it belongs in [[cluster]]
             punctual.toml:8:9: policy.colour: there is no such key; there are `routing`, `routing_mode`, `baseline`, `counting`, `violation_target`, `order`, `half_life`, `max_running`, `adaptive`, `adaptive_least`, `adaptive_tolerance`, `max_waiting`, `wait_limit`, `control_slots`, `pin_idle`, `cancel_grace`, `drain_limit`, `start_limit`, `retry_first`, `retry_most`, `decisions_kept`, `max_clusters`
