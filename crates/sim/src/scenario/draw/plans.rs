@@ -21,9 +21,9 @@ pub(super) fn draw(dice: &mut Dice, horizon: Span, policy: &mut Policy, script: 
     }
     // Budgets that are nearly spent with what is planned for the time that a cluster lives.
     if policy.scaling.mode == Mode::On {
-        (policy.scaling.lifetime, policy.max_clusters) = (dice.span(5.0, 100.0), 8);
-        if dice.sometimes(0.6) {
-            (policy.scaling.most, policy.scaling.most_per_hour) = (10, Some(dice.between(8.0, 80.0)));
+        (policy.scaling.lifetime, policy.max_clusters) = (dice.span(20.0, 200.0), 8);
+        if dice.sometimes(0.7) {
+            (policy.scaling.most, policy.scaling.most_per_hour) = (10, Some(dice.between(30.0, 150.0)));
         } else {
             (policy.scaling.most, policy.scaling.most_per_hour) = (dice.one_of(&[3, 4, 5, 6]), None);
         }
@@ -67,7 +67,7 @@ fn plan(dice: &mut Dice, number: u64, horizon: Span, policy: &Policy) -> Plan {
     let mut fleet: Vec<Units> = (0..dice.0.below(3)).map(|_| dice.one_of(&offers)).collect();
     fleet.sort_unstable();
     let spinup = |dice: &mut Dice| Spinup { at: dice.at(length).since(Time::ZERO), size: dice.one_of(&offers) };
-    let mut spinups: Vec<Spinup> = (0..dice.0.below(5)).map(|_| spinup(dice)).collect();
+    let mut spinups: Vec<Spinup> = (0..dice.0.below(7)).map(|_| spinup(dice)).collect();
     if dice.sometimes(0.95) {
         spinups.sort_unstable();
     }
