@@ -46,7 +46,9 @@ fn rows(snapshot: &Snapshot, _: Reader<'_>) -> Vec<Vec<Cell>> {
     let (view, planning) = (&snapshot.view, &snapshot.view.planning);
     let followed =
         planning.plans.iter().flat_map(|followed| followed.starts.iter().map(move |start| row(view, followed, start)));
-    let last = planning.last.map(|last| {
+    // One that came twice is followed all the same.
+    let is_followed = |plan| planning.plans.iter().any(|followed| followed.id() == plan);
+    let last = planning.last.filter(|last| !is_followed(last.plan)).map(|last| {
         let nothing = || Cell::Null;
         vec![
             Cell::Text(last.plan.to_string()),

@@ -19,11 +19,14 @@ pub(super) fn draw(dice: &mut Dice, horizon: Span, policy: &mut Policy, script: 
     if policy.scaling.offers.is_empty() && dice.sometimes(0.7) {
         policy.scaling.offers = [1, 4].into_iter().map(|units| super::offer(dice, units)).collect();
     }
-    // Money that is nearly spent with what is planned.
-    if policy.scaling.mode == Mode::On && dice.sometimes(0.6) {
-        policy.scaling.most_per_hour = Some(dice.between(10.0, 80.0));
-        policy.scaling.most = 10;
-        policy.max_clusters = 8;
+    // Budgets that are nearly spent with what is planned for the time that a cluster lives.
+    if policy.scaling.mode == Mode::On {
+        (policy.scaling.lifetime, policy.max_clusters) = (dice.span(20.0, 200.0), 8);
+        if dice.sometimes(0.7) {
+            (policy.scaling.most, policy.scaling.most_per_hour) = (10, Some(dice.between(30.0, 150.0)));
+        } else {
+            (policy.scaling.most, policy.scaling.most_per_hour) = (dice.one_of(&[3, 4, 5, 6]), None);
+        }
     }
     for (_, event) in &mut *script {
         if let Event::PolicyAdopted(policy) = event {
@@ -64,7 +67,7 @@ fn plan(dice: &mut Dice, number: u64, horizon: Span, policy: &Policy) -> Plan {
     let mut fleet: Vec<Units> = (0..dice.0.below(3)).map(|_| dice.one_of(&offers)).collect();
     fleet.sort_unstable();
     let spinup = |dice: &mut Dice| Spinup { at: dice.at(length).since(Time::ZERO), size: dice.one_of(&offers) };
-    let mut spinups: Vec<Spinup> = (0..dice.0.below(5)).map(|_| spinup(dice)).collect();
+    let mut spinups: Vec<Spinup> = (0..dice.0.below(7)).map(|_| spinup(dice)).collect();
     if dice.sometimes(0.95) {
         spinups.sort_unstable();
     }
