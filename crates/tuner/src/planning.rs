@@ -172,7 +172,7 @@ impl fmt::Display for Limit {
                 write!(f, "nothing that was tried meets the target; the best has {:.1} % late", 100.0 * least)
             }
             Limit::MissedOnOthers => f.write_str("the target is met on the workloads by which it was chosen, and not on others"),
-            Limit::Narrow => f.write_str("the target is met in the mean, but a single day may well miss it"),
+            Limit::Narrow => f.write_str("the target is met in the mean; a single day may well miss it"),
             Limit::NoSizes => f.write_str("nothing may be started"),
             Limit::MostClusters => f.write_str("as many clusters are there as may be"),
             Limit::MostStarts => f.write_str("as many starts were added as are tried"),

@@ -192,7 +192,7 @@ impl fmt::Display for Proposal {
         match worth {
             Some((backtest, of)) => write!(
                 f,
-                "forecasts of the last {} such days were off by {:.0} % an hour, and {:.0} % at the busiest five minutes",
+                "forecasts of the last {} days that can be compared were off by {:.0} % an hour, and {:.0} % at the busiest five minutes",
                 backtest.days.len(),
                 100.0 * of.hourly_error,
                 100.0 * of.peak_error
